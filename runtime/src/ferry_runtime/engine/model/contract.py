@@ -1,0 +1,80 @@
+"""The contract between the engine's loop and the model runner: token ids in, logits out.
+
+The loop decides which rows compute what in a step; the runner owns weights, keys and values, and
+knows nothing of sampling, text or requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import torch
+
+    from ferry_runtime.engine.protocol import ModelInfo
+
+SequenceId = int
+
+
+class Want(Enum):
+    """Which logits of a row's tokens are needed."""
+
+    NONE = "none"
+    LAST = "last"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Compute ``token_ids`` of a sequence at positions start, start + 1, …"""
+
+    sequence: SequenceId
+    token_ids: tuple[int, ...]
+    start: int
+    want: Want = Want.LAST
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """Measured at load: what a step costs, so that the loop can size prefill chunks."""
+
+    decode_seconds: float  # one step of a full decode batch without prefill
+    prefill_seconds_per_token: float  # added by each prefill token in the same step
+    chunk_tokens: int  # deterministic: the one chunk size; fast: a good default
+
+
+class Runner(Protocol):
+    @property
+    def info(self) -> ModelInfo: ...
+
+    @property
+    def cost(self) -> StepCost: ...
+
+    @property
+    def blocks_used(self) -> int: ...
+
+    def admit(
+        self, sequence: SequenceId, prompt: Sequence[int], capacity: int, *, reuse: bool = True
+    ) -> int | None:
+        """Reserve room for ``capacity`` tokens and a slot.
+
+        Returns how many leading prompt tokens already have keys and values (< len(prompt), so
+        that at least one token is computed), or None when there is no room now. Raises
+        CannotFit when it could never fit.
+        """
+        ...
+
+    def step(self, decode: Sequence[Row], prefill: Sequence[Row]) -> Mapping[SequenceId, torch.Tensor]:
+        """Compute one step. Decode rows have one token each; prefill rows are chunks.
+
+        Returns float32 logits [1, vocab] for Want.LAST and [tokens, vocab] for Want.ALL.
+        """
+        ...
+
+    def release(self, sequence: SequenceId, *, tokens: Sequence[int] = ()) -> None:
+        """Free the slot. ``tokens`` are those whose keys and values were computed: the runner may
+        keep them as a prefix for later prompts, as long as there is room."""
+        ...

@@ -1,0 +1,60 @@
+"""The runtime's exceptions: one root, and every message says what was wrong and what to do.
+
+Messages of these classes are written for users and never hold prompt text or an outside
+library's exception text; those go to the log with the request id.
+"""
+
+from __future__ import annotations
+
+
+class FerryError(Exception):
+    """Root of everything that Ferry raises on purpose."""
+
+
+class ConfigurationError(FerryError):
+    """The manifest, file or environment asks for something that cannot be done."""
+
+
+class ModelPreparationError(FerryError):
+    """Weights could not be found, fetched, converted or trusted."""
+
+
+class EngineError(FerryError):
+    """Root of what a backend raises."""
+
+
+class EngineNotReady(EngineError):
+    """No model is loaded yet, or the engine is being restarted. Retry later."""
+
+
+class EngineLoadError(EngineError):
+    """The model cannot be served as configured; restarting would not help."""
+
+
+class EngineDied(EngineError):
+    """The engine process ended while this request was open."""
+
+
+class RequestFailed(EngineError):
+    """This request alone failed inside the engine; others go on."""
+
+
+class InvalidRequest(FerryError):
+    """A client's request is wrong. ``param`` names the field, in the client's words."""
+
+    def __init__(self, message: str, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+        self.code = code
+
+
+class Overloaded(FerryError):
+    """The queue is full. ``retry_after`` is in seconds."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class DeadlineExceeded(FerryError):
+    """The request's time ran out, queued or running. Never a finish_reason."""
