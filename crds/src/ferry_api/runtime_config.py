@@ -12,13 +12,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-API_VERSION = "runtime.serving.ferry.dev/v1alpha1"
-
 
 class _Config(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
 class DType(StrEnum):
@@ -92,7 +88,7 @@ class HotConfig(_Config):
 
 
 class RuntimeConfig(_Config):
-    api_version: Literal["runtime.serving.ferry.dev/v1alpha1"] = API_VERSION
+    api_version: Literal["runtime.serving.ferry.dev/v1alpha1"] = "runtime.serving.ferry.dev/v1alpha1"
     kind: Literal["RuntimeConfig"] = "RuntimeConfig"
     generation: int = Field(default=0, description="metadata.generation that this came from")
     cold: ColdConfig
