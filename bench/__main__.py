@@ -1,0 +1,25 @@
+"""Run one scenario, or list them."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from pathlib import Path
+
+SCENARIOS = {
+    "engine": "throughput over HTTP beside transformers, /livez under load, memory, time to ready",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument(
+        "scenario", choices=sorted(SCENARIOS), help="; ".join(f"{k}: {v}" for k, v in SCENARIOS.items())
+    )
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    arguments = parser.parse_args()
+    import_module(f"bench.{arguments.scenario}").run(arguments.results)
+
+
+if __name__ == "__main__":
+    main()
