@@ -59,11 +59,9 @@ def _main(directory: str, threads: int) -> None:
     tokenizer = AutoTokenizer.from_pretrained(directory, padding_side="left")
 
     def generate(group: list[dict[str, object]]) -> None:
-        # A padded batch shares one setting; greedy is the cheaper one, so the peer is not held back by it.
-        alone = group[0] if len(group) == 1 else None
-        sampled = (
-            {"do_sample": True, "temperature": 0.8, "top_p": 0.95} if alone and alone["temperature"] else {}
-        )
+        # A padded batch shares one setting: greedy, the cheaper one, so that the peer is not held back.
+        sampled = len(group) == 1 and group[0]["temperature"]
+        choice = {"do_sample": True, "temperature": 0.8, "top_p": 0.95} if sampled else {"do_sample": False}
         inputs = tokenizer([str(w["prompt"]) for w in group], return_tensors="pt", padding=True)
         longest = max(int(str(w["max_tokens"])) for w in group)
         with torch.inference_mode():

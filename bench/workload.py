@@ -4,48 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from pathlib import Path
 
-_WORDS = tuple(
-    [
-        "river",
-        "harbour",
-        "engine",
-        "signal",
-        "copper",
-        "garden",
-        "winter",
-        "market",
-        "bridge",
-        "letter",
-        "island",
-        "morning",
-        "captain",
-        "timber",
-        "window",
-        "cargo",
-        "lantern",
-        "weather",
-        "measure",
-        "orchard",
-        "village",
-        "compass",
-        "silver",
-        "station",
-        "pepper",
-        "shadow",
-        "teacher",
-        "journey",
-        "blanket",
-        "kitchen",
-        "pattern",
-        "thunder",
-        "velvet",
-        "anchor",
-        "meadow",
-        "barrel",
-        "canvas",
-    ]
-)
+_WORDS = (Path(__file__).parent / "words.txt").read_text().split()
 
 
 @dataclass(frozen=True, slots=True)
