@@ -51,12 +51,15 @@ format: install ## Rewrite what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
+
 .PHONY: lock
 lock: ## Resolve the hash-pinned requirements again (no addresses in them)
-	$(BIN)/uv pip compile --quiet --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url \
-	  --no-header --no-annotate pyproject.toml -o requirements/dev.txt
-	$(BIN)/uv pip compile --quiet --no-deps --generate-hashes --no-header --no-annotate \
-	  requirements/models.in -o requirements/models.txt
+	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt
+	$(COMPILE) --extra runtime -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --extra operator -c requirements/dev.txt pyproject.toml -o requirements/operator.txt
+	$(COMPILE) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
+	$(COMPILE) --no-deps requirements/models.in -o requirements/models.txt
 
 .PHONY: clean
 clean: ## Remove what was built here (not the model cache)
