@@ -58,3 +58,7 @@ class Overloaded(FerryError):
 
 class DeadlineExceeded(FerryError):
     """The request's time ran out, queued or running. Never a finish_reason."""
+
+
+class ChatTemplateFailed(FerryError):
+    """The model's own chat template broke on a conversation: the server's fault, not the client's."""
