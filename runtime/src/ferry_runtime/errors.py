@@ -62,3 +62,23 @@ class DeadlineExceeded(FerryError):
 
 class ChatTemplateFailed(FerryError):
     """The model's own chat template broke on a conversation: the server's fault, not the client's."""
+
+
+class NotCached(FerryError):
+    """The request says only-if-cached and no tier has an answer (RFC 9111, 5.2.1.7: status 504)."""
+
+
+class StoreError(FerryError):
+    """Root of what the shared store raises; the cache serves around every one of them."""
+
+
+class StoreUnavailable(StoreError):
+    """The store did not answer: unreachable, too slow, or it refused the credentials."""
+
+
+class StoreRefused(StoreError):
+    """The store answered with an error: out of memory, read-only, wrong type."""
+
+
+class StoreBusy(StoreError):
+    """Every connection of our own pool was in use; says nothing about the store's health."""

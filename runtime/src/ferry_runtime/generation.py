@@ -48,6 +48,9 @@ class GenerationRequest:
     context: str = ""
     temperature_omitted: bool = False
     cache_control: frozenset[str] = field(default_factory=frozenset)  # request directives
+    cache_threshold: float | None = None  # raises the semantic tier's threshold, never lowers it
+    # Names of body fields that were accepted without being understood: such a request is never cached.
+    unknown_fields: frozenset[str] = field(default_factory=frozenset)
 
 
 @dataclass(frozen=True, slots=True)
