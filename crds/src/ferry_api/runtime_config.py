@@ -73,9 +73,28 @@ class QueueConfig(_Config):
     timeout_seconds: float = 60.0
 
 
+class Verifier(StrEnum):
+    LEARNED = "Learned"
+    NONE = "None"
+
+
+class SampledRequests(StrEnum):
+    NEVER = "Never"
+    WHEN_OMITTED = "WhenOmitted"
+    ALWAYS = "Always"
+
+
+class CacheScope(StrEnum):
+    TENANT = "Tenant"
+    SHARED = "Shared"
+
+
 class CacheConfig(_Config):
     enabled: bool = False
     similarity_threshold: float = 0.80
+    verifier: Verifier = Verifier.LEARNED
+    sampled_requests: SampledRequests = SampledRequests.WHEN_OMITTED
+    scope: CacheScope = CacheScope.TENANT
     ttl_seconds: float = 3600.0
     max_entries: int = 100_000
 
