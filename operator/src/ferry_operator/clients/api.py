@@ -1,0 +1,144 @@
+"""Reads, server-side applies and deletes of single objects, as plain manifests.
+
+Never POST or PUT: every write is idempotent, so a call whose answer was lost is simply repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client import ApiClient
+
+from ferry_operator import labels
+from ferry_operator.errors import NotFound, Unreachable, api_error
+from ferry_operator.kinds import Kind, kind_of
+from ferry_operator.metrics import Metrics
+
+Manifest = dict[str, Any]
+
+_APPLY = "application/apply-patch+yaml"  # JSON is YAML
+_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_PAGE = 250  # objects; bounds the memory of one page of a list
+
+
+class KubernetesApi:
+    """A thin, typed face over one connection.
+
+    `may_write` is asked before each write and raises where writing is not allowed (any more).
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        metrics: Metrics,
+        timeout: float = 5.0,
+        may_write: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._client = client
+        self._metrics = metrics
+        self._timeout = timeout
+        self._may_write = may_write
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """The object as it is now, or None."""
+        return await self._get(kind, kind.path(namespace, name), None)
+
+    async def get_metadata(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        """The object's metadata alone: a Secret's contents stay on the server."""
+        return await self._get(kind, kind.path(namespace, name), _METADATA_ONLY)
+
+    async def list(self, kind: Kind, namespace: str | None, label_selector: str) -> AsyncIterator[Manifest]:
+        """Every object that matches, page by page; no namespace: of all namespaces."""
+        more: str | None = None
+        while True:
+            query = [("labelSelector", label_selector), ("limit", str(_PAGE))]
+            if more:
+                query.append(("continue", more))
+            page = await self._call("list", "GET", kind, kind.path(namespace), query=query)
+            for item in page["items"]:
+                item.setdefault("apiVersion", kind.api_version)
+                item.setdefault("kind", kind.kind)
+                yield item
+            more = page["metadata"].get("continue")
+            if not more:
+                return
+
+    async def serves(self, kind: Kind) -> bool:
+        """Whether the API server knows this kind now."""
+        try:
+            found = await self._call("discover", "GET", kind, f"/apis/{kind.group}/{kind.version}")
+        except NotFound:
+            return False
+        return any(resource["name"] == kind.plural for resource in found["resources"])
+
+    async def apply(self, manifest: Manifest, *, force: bool, subresource: str | None = None) -> Manifest:
+        """Server-side apply by the operator's one field manager.
+
+        :raises Conflict: without `force`, when another manager owns a field with another value.
+        :raises Invalid: when the API server refuses the object.
+        """
+        self._may_write()
+        kind = kind_of(manifest["apiVersion"], manifest["kind"])
+        path = kind.path(manifest["metadata"]["namespace"], manifest["metadata"]["name"], subresource)
+        query = [("fieldManager", labels.MANAGER), ("force", "true" if force else "false")]
+        return await self._call("apply", "PATCH", kind, path, query=query, body=manifest, content_type=_APPLY)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
+        """Delete this very object; one of the same name made since, or none, is left as it is."""
+        self._may_write()
+        body = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        try:
+            await self._call("delete", "DELETE", kind, kind.path(namespace, name), body=body)
+        except NotFound:
+            return
+
+    async def _get(self, kind: Kind, path: str, accept: str | None) -> Manifest | None:
+        try:
+            return await self._call("get", "GET", kind, path, accept=accept)
+        except NotFound:
+            return None
+
+    async def _call(
+        self,
+        verb: str,
+        method: str,
+        kind: Kind,
+        path: str,
+        *,
+        query: list[tuple[str, str]] | None = None,
+        body: Manifest | None = None,
+        content_type: str = "application/json",
+        accept: str | None = None,
+    ) -> Manifest:
+        headers = {"Accept": accept or "application/json", "Content-Type": content_type}
+        status = 0
+        try:
+            async with asyncio.timeout(self._timeout):
+                request = await self._client.param_serialize(
+                    method, path, None, query or [], headers, body, auth_settings=["BearerToken"]
+                )
+                response = await self._client.call_api(*request)
+                data = await response.read()
+            status = response.status
+        except (aiohttp.ClientError, TimeoutError, ssl.SSLError, OSError) as error:
+            raise Unreachable(f"{method} {path}", type(error).__name__) from error
+        finally:
+            self._metrics.api_calls.labels(verb, str(kind), str(status)).inc()
+        if 200 <= status <= 299:
+            result: Manifest = json.loads(data)
+            return result
+        raise api_error(f"{method} {path}", status, *_reason(data))
+
+
+def _reason(data: bytes) -> tuple[str, str]:
+    """Reason and message of a Status object; something in front of the API server may answer otherwise."""
+    try:
+        status = json.loads(data)
+        return str(status["reason"]), str(status["message"])
+    except (ValueError, TypeError, KeyError):
+        return "Unknown", data[:200].decode(errors="replace")

@@ -1,0 +1,21 @@
+"""How to reach the API server: from inside a pod, or by a kubeconfig."""
+
+from __future__ import annotations
+
+import os
+
+from kubernetes.aio import client, config
+
+
+async def connect() -> client.ApiClient:
+    """A client for the cluster that this process runs in, else for the kubeconfig's current context.
+
+    The caller closes it. A pod's token is read again each minute, since it is rotated.
+    """
+    configuration = client.Configuration()
+    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+        config.load_incluster_config(client_configuration=configuration)
+    else:
+        await config.load_kube_config(client_configuration=configuration)
+    configuration.retries = 0  # Each caller has its own idea of when to try again.
+    return client.ApiClient(configuration=configuration)

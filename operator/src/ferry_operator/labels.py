@@ -1,0 +1,36 @@
+"""Labels and annotations of the objects that the operator makes.
+
+Selectors and the server-side filter of watches are built from these: they are frozen for ever, since a
+Deployment's selector cannot be changed and a Service's must go on matching pods of earlier releases.
+No version, no chart name.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "ferry-operator"
+"""Value of the managed-by label, and the one field manager of server-side apply."""
+
+SERVICE = "serving.ferry.dev/inferenceservice"
+COMPONENT = "serving.ferry.dev/component"
+WATCHED = f"{MANAGED_BY}={MANAGER}"
+
+REDIS_AUTH = "serving.ferry.dev/redis-auth"
+"""Pod template annotation: changes with the Redis password, so that both sides of it roll together."""
+
+
+class Component(StrEnum):
+    RUNTIME = "runtime"
+    REDIS = "redis"
+
+
+def selector(service: str, component: Component) -> dict[str, str]:
+    """What selects one component's pods of one InferenceService."""
+    return {SERVICE: service, COMPONENT: component.value}
+
+
+def labels(service: str, component: Component) -> dict[str, str]:
+    """Labels of an object or pod template."""
+    return {MANAGED_BY: MANAGER, **selector(service, component)}
