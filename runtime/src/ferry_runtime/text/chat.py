@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jinja2
 
 from ferry_runtime.errors import ChatTemplateFailed, InvalidRequest, ModelPreparationError
 from ferry_runtime.text.environment import RaisedByTemplate, template_environment
-from ferry_runtime.text.tokenizer import read_json
 
 Message = Mapping[str, Any]
 
@@ -142,28 +140,3 @@ def _cut_at_tag(text: str) -> str:
             param="continue_final_message",
         )
     return text[:end]
-
-
-def load_templates(directory: Path) -> dict[str, str]:
-    """Every chat template that a model directory carries, by name; empty for a base model.
-
-    Looked for where transformers looks: chat_template.jinja, additional_chat_templates/*.jinja,
-    then the older places, chat_template.json and tokenizer_config.json (a string or a named list).
-    """
-    found: dict[str, str] = {}
-    main = directory / "chat_template.jinja"
-    if main.is_file():
-        found["default"] = main.read_text(encoding="utf-8")
-    for path in sorted((directory / "additional_chat_templates").glob("*.jinja")):
-        found[path.stem] = path.read_text(encoding="utf-8")
-    if found:
-        return found
-    for file in ("chat_template.json", "tokenizer_config.json"):
-        value = read_json(directory / file).get("chat_template")
-        if isinstance(value, str):
-            return {"default": value}
-        if isinstance(value, list):
-            return {str(entry["name"]): str(entry["template"]) for entry in value}
-        if isinstance(value, dict):
-            return {str(name): str(source) for name, source in value.items()}
-    return found

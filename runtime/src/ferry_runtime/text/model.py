@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ferry_runtime.errors import InvalidRequest
-from ferry_runtime.text.chat import ChatTemplate, Message, load_templates
-from ferry_runtime.text.tokenizer import OFFLOAD_CHARACTERS, Tokenizer, read_json
+from ferry_runtime.model_files import chat_templates, read_json
+from ferry_runtime.text.chat import ChatTemplate, Message
+from ferry_runtime.text.tokenizer import OFFLOAD_CHARACTERS, Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class TextModel:
     def load(cls, directory: Path) -> TextModel:
         """Reads a prepared directory. Raises ModelPreparationError with a sentence."""
         tokenizer = Tokenizer.from_directory(directory)
-        templates = load_templates(directory)
+        templates = chat_templates(directory)
         config = read_json(directory / "config.json")
         text_config = config.get("text_config") or config
         return cls(

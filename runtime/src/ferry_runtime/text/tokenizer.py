@@ -7,30 +7,18 @@ A prepared directory's tokenizer.json is the backend that transformers itself wo
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import tokenizers
 
 from ferry_runtime.errors import InvalidRequest, ModelPreparationError
+from ferry_runtime.model_files import special_tokens
 
 # Encoding runs at roughly 2 million characters a second: beyond this many the event loop would be
 # held for over two milliseconds, and a thread's hop is cheaper.
 OFFLOAD_CHARACTERS = 4_000
-
-# The order of transformers' PreTrainedTokenizerBase.SPECIAL_TOKENS_ATTRIBUTES; templates get these.
-SPECIAL_TOKEN_NAMES = (
-    "bos_token",
-    "eos_token",
-    "unk_token",
-    "sep_token",
-    "pad_token",
-    "cls_token",
-    "mask_token",
-)
 
 
 class Tokenizer:
@@ -84,30 +72,3 @@ class Tokenizer:
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         return self._backend.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
-
-
-def special_tokens(directory: Path) -> dict[str, str]:
-    """The named special tokens of tokenizer_config.json (or special_tokens_map.json), as text."""
-    config = read_json(directory / "tokenizer_config.json")
-    fallback = read_json(directory / "special_tokens_map.json")
-    found: dict[str, str] = {}
-    for name in SPECIAL_TOKEN_NAMES:
-        value = config.get(name, fallback.get(name))
-        if isinstance(value, dict):
-            value = value.get("content")
-        if isinstance(value, str):
-            found[name] = value
-    return found
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A model directory's JSON object; an absent file is an empty one."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ModelPreparationError(f"{path} cannot be read as JSON.") from error
-    if not isinstance(content, dict):
-        raise ModelPreparationError(f"{path} must hold a JSON object.")
-    return content
