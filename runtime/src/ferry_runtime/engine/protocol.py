@@ -136,6 +136,18 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     step_seconds: float = 0.0  # wall time of the latest step
 
 
+class DeltaStream(Protocol):
+    """The deltas of one open sequence. An ``async def`` generator of Delta is one too."""
+
+    def __aiter__(self) -> AsyncIterator[Delta]: ...
+
+    async def __anext__(self) -> Delta: ...
+
+    async def aclose(self) -> None:
+        """Cancel if it has not finished: the slot is free within one step. Idempotent."""
+        ...
+
+
 class Backend(Protocol):
     """Generates tokens. Implementations: ``ProcessBackend`` (torch, in a supervised child
     process), ``UpstreamBackend`` (another OpenAI-compatible server), ``FakeBackend`` (tests)."""
@@ -158,12 +170,13 @@ class Backend(Protocol):
         """
         ...
 
-    def generate(self, request: GenerateRequest) -> AsyncIterator[Delta]:
+    def generate(self, request: GenerateRequest) -> DeltaStream:
         """Submit at once (not at the first iteration) and yield deltas until one has a
         finish_reason.
 
         Closing the iterator early cancels: the slot is free within one step. Raises
-        EngineDied when the engine process ends first, RequestFailed when this row alone failed.
+        EngineNotReady (at the call) when the state is not READY; while iterating, EngineDied when
+        the engine process ends first, RequestFailed when this row alone failed.
         """
         ...
 
