@@ -48,12 +48,21 @@ class InvalidRequest(FerryError):
         self.code = code
 
 
-class Overloaded(FerryError):
-    """The queue is full. ``retry_after`` is in seconds."""
+class ShuttingDown(EngineNotReady):
+    """This replica is draining: it takes nothing new, or its time to finish has run out."""
 
-    def __init__(self, message: str, retry_after: float) -> None:
+
+class Overloaded(FerryError):
+    """The queue is full. ``retry_after`` is in seconds, measured from how fast the queue drains.
+
+    ``per_tenant``: it is this tenant that holds more than its share (429); otherwise the whole
+    server is full (503).
+    """
+
+    def __init__(self, message: str, retry_after: float, *, per_tenant: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.per_tenant = per_tenant
 
 
 class DeadlineExceeded(FerryError):
@@ -82,3 +91,7 @@ class StoreRefused(StoreError):
 
 class StoreBusy(StoreError):
     """Every connection of our own pool was in use; says nothing about the store's health."""
+
+
+class EmbedderUnavailable(FerryError):
+    """There is no embedding model, or its process cannot be used now."""

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 from ferry_runtime.errors import ModelPreparationError
+from ferry_runtime.fingerprint import file_sample
 from ferry_runtime.models import checks, hub, package
 from ferry_runtime.models.cachefolder import CacheFolder
 from ferry_runtime.models.convert import CONVERTER, convert_gguf
 from ferry_runtime.models.prepared import (
     LAYOUT,
     PreparedModel,
-    file_sample,
     model_digest,
     weight_files,
     write_record,
