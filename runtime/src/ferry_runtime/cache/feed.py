@@ -1,0 +1,176 @@
+"""Following the stream of changes, so that this process holds what the shared store holds.
+
+A cursor marks what has been seen. After a start, a lost stream or a trim past the cursor, everything
+is compared anew (reconciliation); in between, events alone are applied, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+from ferry_runtime.cache import messages
+from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode
+from ferry_runtime.errors import StoreError
+from ferry_runtime.store.redis_store import Event, RedisStore
+
+log = logging.getLogger(__name__)
+
+_BATCH = 200  # entries fetched at once while reconciling
+_EVENTS = 500
+_WAIT = 0.4  # seconds one read of the stream waits; also the heartbeat
+DOUBTFUL_AFTER = 1.5  # seconds without contact: local entries are confirmed first
+STALE_AFTER = 30.0  # seconds without contact: local entries are not served
+
+
+class Freshness(Enum):
+    """How far this process can trust that no purge has passed it by."""
+
+    FRESH = auto()
+    DOUBTFUL = auto()
+    STALE = auto()
+
+
+class Feed:
+    """Runs for the life of the process. ``on_entry`` takes an entry and its encoded form;
+    ``knows`` tells whether this process has an entry and need not fetch it."""
+
+    def __init__(
+        self,
+        store: RedisStore,
+        replica: str,
+        *,
+        knows: Callable[[str], bool],
+        on_entry: Callable[[Entry, bytes], None],
+        on_purge: Callable[[messages.Scope], int],
+        on_reconciled: Callable[[set[str], float], None],
+        purges: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._replica = replica
+        self._knows = knows
+        self._on_entry = on_entry
+        self._on_purge = on_purge
+        self._on_reconciled = on_reconciled
+        self._purges = purges
+        self._cursor: str | None = None
+        self._contact = time.monotonic()
+        self._lost = False
+        self._task: asyncio.Task[None] | None = None
+        self.loaded = asyncio.Event()  # the first reconciliation is over
+
+    async def start(self) -> None:
+        self._contact = time.monotonic()
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def freshness(self) -> Freshness:
+        age = time.monotonic() - self._contact
+        if age >= STALE_AFTER:
+            return Freshness.STALE
+        return Freshness.DOUBTFUL if age >= DOUBTFUL_AFTER else Freshness.FRESH
+
+    async def _run(self) -> None:
+        pause = 0.1
+        check = True
+        while True:
+            try:
+                if self._cursor is None or (check and await self._gap(self._cursor)):
+                    await self._reconcile()
+                check = await self._follow()
+                pause = 0.1
+            except StoreError as error:
+                check = True
+                self._note_lost(error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 1.0)
+
+    async def _follow(self) -> bool:
+        """One read of the stream. True when a look for gaps is due."""
+        assert self._cursor is not None  # noqa: S101 - set by the reconciliation before
+        events = await self._store.events(self._cursor, _WAIT, _EVENTS)
+        await self._apply(events)
+        if events:
+            self._cursor = events[-1].position
+        self._note_contact()
+        return not events or len(events) >= _EVENTS
+
+    async def _gap(self, cursor: str) -> bool:
+        """Were events trimmed, or the stream replaced, past what was seen?"""
+        first, last = await self._store.first_position(), await self._store.last_position()
+        self._note_contact()
+        return _order(last) < _order(cursor) or (_order(first) > _order(cursor) and cursor != "0-0")
+
+    async def _reconcile(self) -> None:
+        """Make this process hold what the store holds, then follow from where that began."""
+        cursor = await self._store.last_position()
+        now = time.time()
+        alive: set[str] = set()
+        for tenant in await self._store.tenants():
+            ids = await self._store.ids(tenant, now)
+            alive.update(ids)
+            missing = [entry_id for entry_id in ids if not self._knows(entry_id)]
+            for start in range(0, len(missing), _BATCH):
+                await self._fetch(missing[start : start + _BATCH])
+                self._note_contact()
+        self._on_reconciled(alive, now)
+        self._cursor = cursor
+        self.loaded.set()
+
+    async def _apply(self, events: Sequence[Event]) -> None:
+        """In order; runs of new entries are fetched together."""
+        wanted: list[str] = []
+        for event in events:
+            if event.kind == "put":
+                stored = messages.decode_stored(event.data)
+                ours = stored is not None and stored.replica == self._replica
+                if stored is not None and not (ours and self._knows(stored.id)):
+                    wanted.append(stored.id)
+            elif event.kind == "purge":
+                scope = messages.decode_scope(event.data)
+                if scope is not None:
+                    await self._fetch(wanted)
+                    wanted = []
+                    self._on_purge(scope)
+        await self._fetch(wanted)
+
+    async def _fetch(self, entry_ids: Sequence[str]) -> None:
+        for _ in range(3):
+            purges = self._purges()
+            bodies = await self._store.get_many(entry_ids)
+            if purges == self._purges():
+                break
+        else:
+            return
+        for entry_id, body in zip(entry_ids, bodies, strict=True):
+            with contextlib.suppress(EntryDecodeError):
+                if body is None:
+                    continue
+                entry = decode(body)
+                if entry.id == entry_id and not entry.expired(time.time()):
+                    self._on_entry(entry, body)
+
+    def _note_contact(self) -> None:
+        self._contact = time.monotonic()
+        if self._lost:
+            self._lost = False
+            log.info("cache: following changes at store %s again", self._store.address.label)
+
+    def _note_lost(self, error: StoreError) -> None:
+        if not self._lost:
+            self._lost = True
+            log.warning("cache: changes at store %s are lost: %s", self._store.address.label, error)
+
+
+def _order(position: str) -> tuple[int, int]:
+    """Stream positions compare as two numbers: milliseconds, then a count."""
+    milliseconds, _, count = position.partition("-")
+    return int(milliseconds), int(count or 0)

@@ -1,0 +1,67 @@
+"""The cache's counters, in one registry with everybody else's. No prompt text, no tenant names
+beyond what the caller configured, every label from a closed list."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_FINE = (0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.12, 0.25, 1.0)
+
+
+class CacheMetrics:
+    """``ferry_cache_*``. An alert belongs on lookups > 0 with no semantic hit for a day, and on
+    ``ferry_cache_shadow_verdicts_total``."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        at = registry or CollectorRegistry()
+        self.registry = at
+        self.lookups = Counter(
+            "ferry_cache_lookups", "Lookups by tier and outcome", ["tier", "outcome"], registry=at
+        )
+        self.bypasses = Counter(
+            "ferry_cache_bypasses", "Requests kept out, by reason", ["reason"], registry=at
+        )
+        self.skips = Counter(
+            "ferry_cache_semantic_skips",
+            "Lookups without the semantic tier, by reason",
+            ["reason"],
+            registry=at,
+        )
+        self.rejections = Counter(
+            "ferry_cache_rejections",
+            "Candidates that the verifier refused, by reason",
+            ["reason"],
+            registry=at,
+        )
+        self.near_misses = Counter(
+            "ferry_cache_near_misses", "Lookups whose best candidate was refused", registry=at
+        )
+        self.shadow = Counter(
+            "ferry_cache_shadow_verdicts", "Served semantic hits judged again", ["verdict"], registry=at
+        )
+        self.feedback = Counter("ferry_cache_feedback", "Verdicts by clients", ["verdict"], registry=at)
+        self.coalesced = Counter("ferry_cache_coalesced", "Requests that followed another", registry=at)
+        self.waiters = Gauge("ferry_cache_coalesced_waiters", "Requests following now", registry=at)
+        self.promotions = Counter("ferry_cache_promotions", "Followers that had to lead", registry=at)
+        self.writes = Counter("ferry_cache_writes", "Answers written, by outcome", ["outcome"], registry=at)
+        self.store_errors = Counter(
+            "ferry_cache_store_errors", "Failures of the shared store, by operation and kind",
+            ["operation", "kind"], registry=at,
+        )  # fmt: skip
+        self.pool_waits = Counter(
+            "ferry_cache_store_pool_waits", "Calls that found our own connections busy", registry=at
+        )
+        self.breaker = Gauge("ferry_cache_breaker_open", "1 while a breaker is open", ["path"], registry=at)
+        self.entries = Gauge("ferry_cache_entries", "Entries in this process", registry=at)
+        self.bytes = Gauge("ferry_cache_bytes", "Bytes of entries in this process", registry=at)
+        self.indexed = Gauge("ferry_cache_indexed_entries", "Entries in the semantic index", registry=at)
+        self.index_ready = Gauge("ferry_cache_index_ready", "1 once stored entries are loaded", registry=at)
+        self.store_seconds = Histogram(
+            "ferry_cache_store_seconds", "Shared store reads", registry=at, buckets=_FINE
+        )
+        self.embed_seconds = Histogram(
+            "ferry_cache_embed_seconds", "Embedding a question", registry=at, buckets=_FINE
+        )
+        self.search_seconds = Histogram(
+            "ferry_cache_search_seconds", "Search and verification", registry=at, buckets=_FINE
+        )

@@ -1,0 +1,210 @@
+"""Where answers are kept: this process, the shared store, the semantic index. One place that keeps
+the three in step: what is stored, expires or is purged here is so in all of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from ferry_api.runtime_config import Verifier
+from ferry_runtime.cache import messages
+from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode, encode
+from ferry_runtime.cache.feed import Feed, Freshness
+from ferry_runtime.cache.local import Drop, Held, LocalStore
+from ferry_runtime.cache.metrics import CacheMetrics
+from ferry_runtime.cache.shared import SharedTier
+from ferry_runtime.errors import StoreError
+from ferry_runtime.store.redis_store import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entry whose question the verifier accepted for this one. ``similarity`` is the cosine."""
+
+    entry_id: str
+    similarity: float
+
+
+class Index(Protocol):
+    """The semantic tier's memory: vectors and questions, no answers."""
+
+    def add(self, entry: Entry) -> None: ...
+
+    def discard(self, entry_id: str) -> None: ...
+
+    def __contains__(self, entry_id: str) -> bool: ...
+
+    def purge(self, scope: messages.Scope) -> int: ...
+
+    def keep_only(self, alive: set[str], created_before: float) -> None: ...
+
+
+class Semantic(Protocol):
+    """Finds entries that answer a question asked in other words."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the embedder; empty while there is none, and then nothing semantic happens."""
+        ...
+
+    async def find(
+        self, question: str, partition: bytes, threshold: float, verifier: Verifier
+    ) -> list[Candidate]:
+        """Accepted candidates, most similar first. Never raises."""
+        ...
+
+    async def vector(self, question: str) -> bytes | None:
+        """The unit embedding in little-endian float16; None where the tier stays out. Never raises."""
+        ...
+
+
+class Tiers:
+    """Without a shared store this process is the only truth; with one, the store is."""
+
+    def __init__(
+        self,
+        local: LocalStore,
+        metrics: CacheMetrics,
+        replica: str,
+        *,
+        shared: SharedTier | None = None,
+        index: Index | None = None,
+    ) -> None:
+        self.local = local
+        self.shared = shared
+        self.index = index
+        self._metrics = metrics
+        self._replica = replica
+        local.on_drop = self._dropped
+        self.feed = (
+            Feed(
+                shared.store,
+                replica,
+                knows=self._knows,
+                on_entry=self._learn,
+                on_purge=self.forget,
+                on_reconciled=self._keep_only,
+                purges=lambda: local.purges,
+            )
+            if shared is not None
+            else None
+        )
+
+    async def start(self) -> None:
+        if self.shared is not None and self.feed is not None:
+            await self.shared.start()
+            await self.feed.start()
+
+    async def stop(self) -> None:
+        if self.shared is not None and self.feed is not None:
+            await self.feed.stop()
+            await self.shared.stop()
+
+    @property
+    def freshness(self) -> Freshness:
+        return self.feed.freshness() if self.feed is not None else Freshness.FRESH
+
+    def at_hand(self, entry_id: str, now: float) -> Entry | None:
+        """From this process alone, while no purge can have passed it by."""
+        if self.freshness is not Freshness.FRESH:
+            return None
+        return _read(self.local.get(entry_id, now))
+
+    async def fetch(self, entry_id: str, now: float) -> Entry | None:
+        """From this process or the store; absent, expired or unreadable is None.
+
+        Never raises: while the store does not answer, what this process has is served for as long
+        as it may be trusted (see `Freshness`)."""
+        found = self.at_hand(entry_id, now)
+        if found is not None or self.shared is None:
+            return found
+        purges = self.local.purges
+        try:
+            body = await self.shared.get(entry_id)
+        except StoreError:
+            if self.freshness is Freshness.STALE:
+                return None
+            return _read(self.local.get(entry_id, now))
+        entry = _decode(body, entry_id, now)
+        if entry is None:
+            self.local.drop(entry_id, Drop.PURGED)
+            if self.index is not None:
+                self.index.discard(entry_id)
+        elif body is not None and purges == self.local.purges:
+            self._learn(entry, body)
+        return entry
+
+    def keep(self, entry: Entry) -> None:
+        """In this process, at once: the next request finds it."""
+        self._learn(entry, encode(entry))
+
+    async def publish(self, entry: Entry, quota: int) -> None:
+        """To every replica. Raises StoreError."""
+        if self.shared is None:
+            return
+        record = Record(
+            id=entry.id,
+            tenant=entry.owner,
+            expires=entry.expires,
+            body=encode(entry),
+            event=messages.encode(messages.Stored(self._replica, entry.id)),
+        )
+        over = await self.shared.put(record, now=time.time(), quota=quota)
+        if over:
+            scope = messages.Scope(tenant=entry.owner, ids=tuple(over))
+            self.forget(scope)
+            await self.shared.store.remove({entry.owner: over}, messages.encode(scope))
+
+    async def withdraw(self, entry: Entry) -> None:
+        """Take back a publication that crossed an order to forget. Raises StoreError."""
+        if self.shared is not None:
+            scope = messages.Scope(tenant=entry.owner, ids=(entry.id,))
+            await self.shared.store.remove({entry.owner: [entry.id]}, messages.encode(scope))
+
+    def forget(self, scope: messages.Scope) -> int:
+        """Drop from this process what an order covers; returns how many entries it held."""
+        gone = self.local.purge(
+            lambda held: scope.covers(entry_id=held.id, tenant=held.owner, model=held.model), scope.ids
+        )
+        return max(gone, self.index.purge(scope) if self.index is not None else 0)
+
+    def _learn(self, entry: Entry, body: bytes) -> None:
+        self.local.put(Held.of(entry, body))
+        if self.index is not None and entry.partition and entry.vector:
+            self.index.add(entry)
+        self._gauge()
+
+    def _knows(self, entry_id: str) -> bool:
+        return entry_id in self.local or (self.index is not None and entry_id in self.index)
+
+    def _keep_only(self, alive: set[str], began: float) -> None:
+        """After a reconciliation; entries newer than it may not have reached the store yet."""
+        self.local.purge(lambda held: held.id not in alive and held.created < began - 1)
+        if self.index is not None:
+            self.index.keep_only(alive, began - 1)
+        self._metrics.index_ready.set(1)
+        self._gauge()
+
+    def _dropped(self, held: Held, reason: Drop) -> None:
+        # An evicted answer is still in the store, and the index may still find it there.
+        if self.index is not None and not (reason is Drop.EVICTED and self.shared is not None):
+            self.index.discard(held.id)
+
+    def _gauge(self) -> None:
+        self._metrics.entries.set(len(self.local))
+        self._metrics.bytes.set(self.local.size)
+
+
+def _read(held: Held | None) -> Entry | None:
+    return decode(held.body) if held is not None else None
+
+
+def _decode(body: bytes | None, entry_id: str, now: float) -> Entry | None:
+    if body is None:
+        return None
+    try:
+        entry = decode(body)
+    except EntryDecodeError:
+        return None
+    return entry if entry.id == entry_id and not entry.expired(now) else None

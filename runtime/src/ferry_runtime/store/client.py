@@ -1,0 +1,101 @@
+"""The connection to Redis or Valkey: deadlines, our own pool limit, errors in our vocabulary."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from redis.asyncio import BlockingConnectionPool, Redis, SSLConnection, UnixDomainSocketConnection
+from redis.asyncio.connection import Connection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, AuthorizationError, RedisError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from ferry_runtime.errors import StoreBusy, StoreRefused, StoreUnavailable
+from ferry_runtime.store.address import StoreAddress
+
+T = TypeVar("T")
+
+# What a server answers while it cannot serve at all, as ordinary error replies.
+_UNSERVABLE = (
+    "LOADING",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "NOAUTH",
+    "WRONGPASS",
+    "BUSY",
+    "ERR max number of clients",
+)
+
+
+def connect(address: StoreAddress, *, connections: int, socket_timeout: float | None) -> Any:
+    """A lazy client over RESP2, so that reply shapes do not depend on the server's age. Untyped:
+    redis-py's annotations join the reply shapes of every protocol."""
+    options: dict[str, Any] = {
+        "db": address.db,
+        "username": address.username,
+        "password": address.password,
+        "socket_timeout": socket_timeout,
+        "socket_connect_timeout": 1.0,
+        "retry": Retry(NoBackoff(), 1),  # a pooled connection may have died with an earlier server
+        "protocol": 2,
+        "client_name": "ferry",
+    }
+    kind: type[Connection | UnixDomainSocketConnection] = Connection
+    if address.path is not None:
+        kind, options["path"] = UnixDomainSocketConnection, address.path
+    else:
+        options |= {"host": address.host, "port": address.port}
+        if address.tls:
+            kind = SSLConnection
+            options |= {"ssl_ca_certs": address.ca_file, "ssl_min_version": ssl.TLSVersion.TLSv1_2}
+    pool = BlockingConnectionPool(
+        connection_class=kind, max_connections=connections + 2, timeout=1, **options
+    )
+    return Redis(connection_pool=pool)
+
+
+class Gate:
+    """At most ``width`` calls at a time, each within its deadline, in seconds.
+
+    A wait for a free place is told apart from a wait for the server: only the second says anything
+    about the server.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._places = asyncio.Semaphore(width)
+
+    async def call(self, action: Callable[[], Awaitable[T]], deadline: float) -> T:
+        """Raises StoreBusy, StoreUnavailable or StoreRefused."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + deadline
+        try:
+            async with asyncio.timeout_at(until):
+                await self._places.acquire()
+        except TimeoutError:
+            raise StoreBusy("every connection to the store is in use") from None
+        try:
+            async with asyncio.timeout_at(until):
+                return await action()
+        except (TimeoutError, RedisTimeoutError):
+            raise StoreUnavailable("the store did not answer in time") from None
+        except (AuthenticationError, AuthorizationError):
+            raise StoreUnavailable("the store refused the credentials") from None
+        except (RedisConnectionError, OSError):
+            raise StoreUnavailable("the store cannot be reached") from None
+        except RedisError as error:
+            raise _refusal(str(error)) from None
+        finally:
+            self._places.release()
+
+
+def _refusal(text: str) -> StoreRefused | StoreUnavailable:
+    """Server error texts start with a code word; nothing else of them is passed on."""
+    if text.startswith(_UNSERVABLE):
+        return StoreUnavailable("the store cannot serve now")
+    code = text.split(" ", 1)[0]
+    return StoreRefused(f"the store refused the command ({code if code.isupper() else 'error'})")

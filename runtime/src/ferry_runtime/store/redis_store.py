@@ -1,0 +1,174 @@
+"""Entries, their per-tenant registers and the stream of changes, on plain Redis or Valkey ≥ 6.2.
+
+Keys, all under ``ferry:1:<namespace>:``
+- ``e:<id>``       a sealed entry, with its absolute expiry
+- ``t:<tenant>``   sorted set of that tenant's entry ids by expiry: quotas and scoped deletion
+- ``tenants``      set of tenant names
+- ``events``       stream of changes that every replica follows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ferry_runtime.store.address import StoreAddress
+from ferry_runtime.store.client import Gate, connect
+from ferry_runtime.store.frame import FrameError, seal, unseal
+
+STREAM_LENGTH = 20_000  # events kept; a replica that is further behind reads everything anew
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the stream. ``kind`` and ``data`` are the cache's own vocabulary."""
+
+    position: str
+    kind: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What is written for one entry. ``expires`` is in Unix seconds."""
+
+    id: str
+    tenant: str
+    expires: float
+    body: bytes
+    event: bytes
+
+
+class RedisStore:
+    """Every method may raise StoreUnavailable, StoreRefused or StoreBusy, within ``deadline`` s."""
+
+    def __init__(
+        self,
+        address: StoreAddress,
+        namespace: str,
+        *,
+        deadline: float = 0.08,
+        slow_deadline: float = 2.0,
+        connections: int = 16,
+    ) -> None:
+        self.address = address
+        self._prefix = f"ferry:1:{namespace}:"
+        self._deadline = deadline
+        self._slow = slow_deadline
+        self._gate = Gate(connections)
+        self._feed_gate = Gate(1)
+        self._redis = connect(address, connections=connections, socket_timeout=slow_deadline)
+
+    async def close(self) -> None:
+        await self._redis.aclose()
+
+    async def ping(self) -> None:
+        await self._gate.call(self._redis.ping, self._deadline)
+
+    async def get(self, entry_id: str) -> bytes | None:
+        """The entry's body; None for a missing key and for contents that are not ours."""
+        found = await self._gate.call(lambda: self._redis.get(self._entry(entry_id)), self._deadline)
+        return _open(found)
+
+    async def get_many(self, entry_ids: Sequence[str]) -> list[bytes | None]:
+        if not entry_ids:
+            return []
+        keys = [self._entry(entry_id) for entry_id in entry_ids]
+        found = await self._gate.call(lambda: self._redis.mget(keys), self._slow)
+        return [_open(value) for value in found]
+
+    async def put(self, record: Record, *, now: float, quota: int) -> list[str]:
+        """Write, register, announce, in one transaction. Returns the ids that the tenant now has
+        beyond ``quota``, soonest to expire first; the caller removes them."""
+        register = self._tenant(record.tenant)
+
+        async def write() -> list[Any]:
+            async with self._redis.pipeline(transaction=True) as batch:
+                batch.set(self._entry(record.id), seal(record.body), pxat=int(record.expires * 1000))
+                batch.sadd(self._prefix + "tenants", record.tenant)
+                batch.zadd(register, {record.id: record.expires})
+                batch.zremrangebyscore(register, "-inf", now)
+                batch.zcard(register)
+                self._announce(batch, "put", record.event)
+                replies: list[Any] = await batch.execute()
+                return replies
+
+        replies = await self._gate.call(write, self._slow)
+        over = int(replies[4]) - quota
+        if over <= 0:
+            return []
+        oldest = await self._gate.call(lambda: self._redis.zrange(register, 0, over - 1), self._slow)
+        return [item.decode() for item in oldest]
+
+    async def remove(self, ids_by_tenant: dict[str, list[str]], event: bytes) -> int:
+        """Remove entries and tell every replica. Returns how many existed."""
+
+        async def write() -> list[Any]:
+            async with self._redis.pipeline(transaction=True) as batch:
+                for tenant, ids in ids_by_tenant.items():
+                    if ids:
+                        batch.unlink(*(self._entry(entry_id) for entry_id in ids))
+                        batch.zrem(self._tenant(tenant), *ids)
+                self._announce(batch, "purge", event)
+                replies: list[Any] = await batch.execute()
+                return replies
+
+        replies = await self._gate.call(write, self._slow)
+        return sum(int(reply) for reply in replies[:-1:2])
+
+    async def tenants(self) -> list[str]:
+        found = await self._gate.call(lambda: self._redis.smembers(self._prefix + "tenants"), self._slow)
+        return sorted(item.decode(errors="replace") for item in found)
+
+    async def ids(self, tenant: str, now: float) -> list[str]:
+        """The tenant's unexpired entries."""
+        found = await self._gate.call(
+            lambda: self._redis.zrangebyscore(self._tenant(tenant), f"({now}", "+inf"), self._slow
+        )
+        return [item.decode(errors="replace") for item in found]
+
+    async def last_position(self) -> str:
+        """Where the stream ends now; "0-0" while there is none."""
+        newest = await self._gate.call(
+            lambda: self._redis.xrevrange(self._prefix + "events", count=1), self._slow
+        )
+        return newest[0][0].decode() if newest else "0-0"
+
+    async def first_position(self) -> str:
+        oldest = await self._gate.call(
+            lambda: self._redis.xrange(self._prefix + "events", count=1), self._slow
+        )
+        return oldest[0][0].decode() if oldest else "0-0"
+
+    async def events(self, after: str, wait: float, limit: int = 500) -> list[Event]:
+        """Events past ``after``, waiting up to ``wait`` seconds for the first. A connection of its
+        own, so that waiting here never delays a lookup."""
+        stream = self._prefix + "events"
+        found = await self._feed_gate.call(
+            lambda: self._redis.xread({stream: after}, count=limit, block=max(1, int(wait * 1000))),
+            wait + 1.0,
+        )
+        return [
+            Event(position.decode(), values.get(b"k", b"").decode(errors="replace"), values.get(b"d", b""))
+            for _, items in found or []
+            for position, values in items
+        ]
+
+    def _announce(self, batch: Any, kind: str, data: bytes) -> None:
+        batch.xadd(self._prefix + "events", {"k": kind, "d": data}, maxlen=STREAM_LENGTH, approximate=True)
+
+    def _entry(self, entry_id: str) -> str:
+        return f"{self._prefix}e:{entry_id}"
+
+    def _tenant(self, tenant: str) -> str:
+        return f"{self._prefix}t:{tenant}"
+
+
+def _open(value: Any) -> bytes | None:
+    if not isinstance(value, bytes):
+        return None
+    try:
+        return unseal(value)
+    except FrameError:
+        return None
