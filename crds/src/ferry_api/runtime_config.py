@@ -35,10 +35,42 @@ class EngineType(StrEnum):
     OPENAI_COMPATIBLE = "OpenAICompatible"
 
 
+class Quantization(StrEnum):
+    NONE = "None"
+    INT8 = "Int8"
+    INT4 = "Int4"
+
+
+class BatchingMode(StrEnum):
+    FIXED = "Fixed"
+    ADAPTIVE = "Adaptive"
+
+
+class Verifier(StrEnum):
+    """What has to accept a candidate of the semantic cache. NONE: the threshold alone decides."""
+
+    LEARNED = "Learned"
+    NONE = "None"
+
+
+class SampledRequests(StrEnum):
+    """Which requests with an effective temperature above 0 the cache may answer."""
+
+    NEVER = "Never"
+    WHEN_OMITTED = "WhenOmitted"  # those that give no temperature themselves
+    ALWAYS = "Always"
+
+
+class CacheScope(StrEnum):
+    TENANT = "Tenant"
+    SHARED = "Shared"
+
+
 class ModelConfig(_Config):
     source: str
     served_name: str
     dtype: DType = DType.AUTO
+    quantization: Quantization = Quantization.NONE
     context_length: int | None = None  # None: the model's own
 
 
@@ -48,11 +80,14 @@ class EngineConfig(_Config):
     kv_cache_bytes: int | None = None  # None: chosen from the memory that is free
     max_batched_tokens: int | None = None  # None: from measured cost
     upstream_url: str | None = None
+    upstream_model: str | None = None  # None: the served name
 
 
 class BatchingConfig(_Config):
     max_batch_size: int = 8
     max_wait_seconds: float = 0.05
+    mode: BatchingMode = BatchingMode.FIXED
+    target_time_to_first_token_seconds: float | None = None  # only with ADAPTIVE
 
 
 class ColdConfig(_Config):
@@ -71,22 +106,6 @@ class QueueConfig(_Config):
     max_requests: int = 256
     max_tokens: int = 65536
     timeout_seconds: float = 60.0
-
-
-class Verifier(StrEnum):
-    LEARNED = "Learned"
-    NONE = "None"
-
-
-class SampledRequests(StrEnum):
-    NEVER = "Never"
-    WHEN_OMITTED = "WhenOmitted"
-    ALWAYS = "Always"
-
-
-class CacheScope(StrEnum):
-    TENANT = "Tenant"
-    SHARED = "Shared"
 
 
 class CacheConfig(_Config):
