@@ -1,0 +1,239 @@
+"""What the runtime measures: Prometheus metrics in vLLM's vocabulary with the prefix ``ferry_``,
+and the JSON summary of a small server's dashboard.
+
+Label values come from closed sets (enums, route templates, the configured tenants), never from a
+client's text. Source of the names: https://docs.vllm.ai/en/stable/usage/metrics/
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
+from ferry_runtime.engine.protocol import Delta, EngineStats
+from ferry_runtime.generation import CacheOutcome
+
+if TYPE_CHECKING:
+    from ferry_runtime.scheduling.admission import RejectReason
+    from ferry_runtime.scheduling.core import SchedulerCore
+    from ferry_runtime.scheduling.job import Job
+
+# Latencies for the summary's mean and p95: the latest ones only, so that memory stays bounded.
+_SUMMARY_REQUESTS = 2048
+
+# Tenants come from the operator's key file; should it hold thousands, the rest share one label.
+_MOST_TENANTS = 64
+_OTHER_TENANTS = "other"
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160)
+_TOKEN_SECONDS = (0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2.5)
+_TOKENS = (1, 4, 16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
+_RATIOS = (0.1, 0.25, 0.5, 1, 2, 4, 8, 16)
+
+
+class Outcome(StrEnum):
+    """How a request ended; every request ends in exactly one of them."""
+
+    SUCCESS = "success"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    REJECTED = "rejected"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The JSON form of /metrics. Latencies are over the latest 2,048 successful requests."""
+
+    total_requests: int
+    cache_hits: int
+    cache_misses: int
+    cache_hit_rate: float
+    avg_latency_ms: float
+    p95_latency_ms: float
+    avg_batch_size: float
+    uptime_seconds: float
+
+
+class Metrics:
+    """One per server, with a registry of its own. Other parts may register collectors there."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # resident memory, processor time, file descriptors
+        self._clock = clock
+        self._born = clock()
+        self._latencies: deque[float] = deque(maxlen=_SUMMARY_REQUESTS)
+        self._requests = self._hits = self._misses = 0
+        self._steps = self._rows = self._seen_step = 0
+        self._tenants: set[str] = set()
+        self._stats: Callable[[], EngineStats] = EngineStats
+        self._define_counters()
+        self._define_histograms()
+
+    def _define_counters(self) -> None:
+        self._outcomes = self._counter("requests", "Requests by how they ended", "route", "outcome")
+        self._success = self._counter(
+            "request_success",
+            "Requests answered in full, by finish reason of the first choice",
+            "finished_reason",
+        )
+        self._rejected = self._counter("requests_rejected", "Requests refused, by reason", "reason")
+        self._cache_outcomes = self._counter("cache_answers", "Answers by where they came from", "outcome")
+        self._prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of admitted requests", "tenant")
+        self._generation_tokens = self._counter("generation_tokens", "Generated tokens", "tenant")
+        self._http = self._counter("http_requests", "HTTP requests", "route", "method", "status")
+
+    def _define_histograms(self) -> None:
+        self._ttft = self._histogram("time_to_first_token_seconds", "From arrival to first token", _SECONDS)
+        self._itl = self._histogram(
+            "inter_token_latency_seconds", "Between tokens of a sequence", _TOKEN_SECONDS
+        )
+        self._e2e = self._histogram("e2e_request_latency_seconds", "From arrival to the end", _SECONDS)
+        self._queue_time = self._histogram(
+            "request_queue_time_seconds", "From arrival to a slot", _SECONDS, "priority"
+        )
+        self._prompt_size = self._histogram("request_prompt_tokens", "Prompt tokens per request", _TOKENS)
+        self._answer_size = self._histogram("request_generation_tokens", "Tokens per sequence", _TOKENS)
+        self._batch = self._histogram("batch_size", "Rows per decode step", _ROWS)
+        self._cost_error = self._histogram(
+            "cost_estimate_ratio", "Generated tokens over those that were expected", _RATIOS
+        )
+
+    # The scheduler's observer.
+
+    def refused(self, reason: RejectReason) -> None:
+        self._rejected.labels(reason.value).inc()
+
+    def started(self, job: Job, waited: float) -> None:
+        self._queue_time.labels(priority_class(job.priority)).observe(waited)
+        self._prompt_tokens.labels(self._tenant(job.tenant)).inc(job.prompt_tokens)
+        self._prompt_size.observe(job.prompt_tokens)
+
+    def generated(self, delta: Delta, since_last: float | None, since_arrival: float) -> None:
+        if since_last is None:
+            self._ttft.observe(since_arrival)
+        else:
+            self._itl.observe(since_last / len(delta.token_ids))
+        self._stepped(self._stats())
+
+    def sequence_ended(self, job: Job, generated: int) -> None:
+        self._generation_tokens.labels(self._tenant(job.tenant)).inc(generated)
+        self._answer_size.observe(generated)
+        self._cost_error.observe(generated / max(job.expected_tokens, 1.0))
+
+    # The pipeline, the engine and HTTP.
+
+    def request_ended(
+        self, route: str, outcome: Outcome, seconds: float, cache: CacheOutcome, finish_reason: str | None
+    ) -> None:
+        """Once per request. ``route`` is a template."""
+        self._outcomes.labels(route, outcome.value).inc()
+        self._requests += 1
+        if outcome is not Outcome.SUCCESS:
+            return
+        self._success.labels(finish_reason or "none").inc()
+        self._e2e.observe(seconds)
+        self._latencies.append(seconds)
+        self._cache_outcomes.labels(cache.value).inc()
+        if cache in (CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.COALESCED):
+            self._hits += 1
+        elif cache is CacheOutcome.MISS:
+            self._misses += 1
+
+    def _stepped(self, stats: EngineStats) -> None:
+        """Looked at with every delta: many rows report the same step, which counts once."""
+        if stats.steps == self._seen_step:
+            return
+        self._seen_step = stats.steps
+        if stats.decode_rows:
+            self._batch.observe(stats.decode_rows)
+            self._steps += 1
+            self._rows += stats.decode_rows
+
+    def http_request(self, route: str, method: str, status: int) -> None:
+        """``route`` is the template, or one word for everything unmatched; never a path."""
+        self._http.labels(route, method, str(status)).inc()
+
+    def watch(self, core: SchedulerCore, stats: Callable[[], EngineStats]) -> None:
+        """Read queue and engine whenever metrics are asked for, and the engine with every delta."""
+        self._stats = stats
+        self.registry.register(_Live(core, stats))
+
+    def render(self) -> bytes:
+        """The Prometheus text format, version 0.0.4."""
+        return generate_latest(self.registry)
+
+    def summary(self) -> Summary:
+        latencies = sorted(self._latencies)
+        looked_up = self._hits + self._misses
+        return Summary(
+            total_requests=self._requests,
+            cache_hits=self._hits,
+            cache_misses=self._misses,
+            cache_hit_rate=self._hits / looked_up if looked_up else 0.0,
+            avg_latency_ms=1000 * sum(latencies) / len(latencies) if latencies else 0.0,
+            p95_latency_ms=1000 * latencies[int(0.95 * (len(latencies) - 1))] if latencies else 0.0,
+            avg_batch_size=self._rows / self._steps if self._steps else 0.0,
+            uptime_seconds=self._clock() - self._born,
+        )
+
+    def _tenant(self, tenant: str) -> str:
+        if tenant in self._tenants:
+            return tenant
+        if len(self._tenants) >= _MOST_TENANTS:
+            return _OTHER_TENANTS
+        self._tenants.add(tenant)
+        return tenant
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"ferry_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"ferry_{name}", text, labels, buckets=buckets, registry=self.registry)
+
+
+def priority_class(priority: int) -> str:
+    """Three label values for all integers."""
+    if priority == 0:
+        return "default"
+    return "urgent" if priority < 0 else "low"
+
+
+class _Live(Collector):
+    """What is true at the moment of the scrape."""
+
+    def __init__(self, core: SchedulerCore, stats: Callable[[], EngineStats]) -> None:
+        self._core = core
+        self._stats = stats
+
+    def collect(self) -> Iterable[Metric]:
+        core, stats = self._core, self._stats()
+        for name, text, value in (
+            ("num_requests_running", "Sequences in the engine's slots", stats.running),
+            ("num_requests_waiting", "Requests that wait for a slot", core.waiting),
+            ("queued_tokens", "Estimated cost of the waiting requests in tokens", core.waiting_tokens),
+            ("kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1", _share(stats)),
+        ):
+            yield GaugeMetricFamily(f"ferry_{name}", text, value=value)
+        for name, text, count in (
+            ("num_preemptions", "Running sequences that were paused", stats.preemptions),
+            ("prefill_tokens", "Prompt tokens computed", stats.prefill_tokens),
+            ("prefix_reused_tokens", "Prompt tokens taken from saved prefixes", stats.reused_tokens),
+            ("engine_steps", "Steps of the engine", stats.steps),
+        ):
+            yield CounterMetricFamily(f"ferry_{name}", text, value=count)
+
+
+def _share(stats: EngineStats) -> float:
+    return stats.kv_blocks_used / stats.kv_blocks_total if stats.kv_blocks_total else 0.0

@@ -1,0 +1,241 @@
+"""One request's way: cache, admission, schedule, engine; and its outcome, counted once.
+
+Nothing here waits for a slot: `submit` returns an answer that is filled while it is read.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+
+from ferry_api.runtime_config import BatchingConfig, HotConfig
+from ferry_runtime.cache.contract import AnswerCache
+from ferry_runtime.engine.protocol import Backend, EngineState, FinishReason
+from ferry_runtime.errors import DeadlineExceeded, FerryError, Overloaded, ShuttingDown, StoreError
+from ferry_runtime.generation import Answer, CacheInfo, ChoiceDelta, GenerationRequest
+from ferry_runtime.metrics import Metrics, Outcome
+from ferry_runtime.recent import TEXT_CHARACTERS, RecentRequest, RecentRequests
+from ferry_runtime.scheduling.admission import QueueLimits, RejectReason
+from ferry_runtime.scheduling.answer import ScheduledAnswer, Timeline
+from ferry_runtime.scheduling.core import SchedulerCore
+from ferry_runtime.scheduling.queue import Handicap, by_score
+from ferry_runtime.scheduling.scheduler import Scheduler
+from ferry_runtime.scheduling.shape import BatchShape, KvMemory
+
+_log = logging.getLogger(__name__)
+
+
+class ServingPipeline:
+    """Implements `generation.Pipeline`, and what the service's lifecycle needs of it."""
+
+    def __init__(
+        self,
+        *,
+        backend: Backend,
+        batching: BatchingConfig,
+        hot: HotConfig,
+        metrics: Metrics,
+        recent: RecentRequests,
+        cache: AnswerCache | None = None,
+        policy: Handicap = by_score,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``cache`` None: every request is generated. ``policy`` orders the queue."""
+        self._backend = backend
+        self._batching = batching
+        self._metrics = metrics
+        self._recent = recent
+        self._cache = cache
+        self._clock = clock
+        self._core = SchedulerCore(_limits(hot), _shape(batching, batching.max_batch_size), policy=policy)
+        self._scheduler = Scheduler(backend, self._core, metrics, clock)
+        self._shaped = False
+        self._refusal: FerryError | None = None
+        metrics.watch(self._core, lambda: backend.stats)
+
+    def apply(self, hot: HotConfig) -> None:
+        """Take over changed queue limits while serving."""
+        self._core.limits = _limits(hot)
+
+    async def submit(self, request: GenerationRequest) -> Answer:
+        """See `generation.Pipeline.submit`."""
+        recorder = _Recorder(request, self._metrics, self._recent, self._clock)
+        try:
+            if self._refusal is not None:
+                self._metrics.refused(RejectReason.DRAINING)
+                raise self._refusal
+            answer = await self._answer(request)
+        except BaseException as error:
+            recorder.failed(error)
+            raise
+        return _CountedAnswer(answer, recorder)
+
+    def refuse(self, error: FerryError) -> None:
+        """From now on every new request gets this error; what was admitted goes on."""
+        self._refusal = error
+
+    def fail_all(self, error: FerryError) -> None:
+        """End every open request with an error that its reader will see."""
+        self._scheduler.fail_all(error)
+
+    async def wait_idle(self) -> None:
+        """Until everything that was admitted has ended."""
+        await self._scheduler.wait_idle()
+
+    async def stop(self) -> None:
+        """End what is open. The backend is stopped by whoever started it."""
+        self.refuse(ShuttingDown("The server has stopped."))
+        await self._scheduler.stop()
+
+    async def _answer(self, request: GenerationRequest) -> Answer:
+        if self._cache is None:
+            return self._generate(request)
+        generated: list[Answer] = []
+
+        async def generate(wanted: GenerationRequest) -> Answer:
+            generated.append(self._generate(wanted))
+            return generated[-1]
+
+        try:
+            return await self._cache.answer(request, generate)
+        except StoreError:
+            _log.warning("the cache failed; generating", extra={"request_id": request.id})
+        except FerryError:
+            raise
+        except Exception:  # noqa: BLE001 - a broken cache must not refuse what the engine can answer
+            _log.exception("the cache failed; generating", extra={"request_id": request.id})
+        return generated[-1] if generated else self._generate(request)
+
+    def _generate(self, request: GenerationRequest) -> ScheduledAnswer:
+        if not self._shaped and self._backend.state is EngineState.READY:
+            self._fit_engine()
+        return self._scheduler.submit(request)
+
+    def _fit_engine(self) -> None:
+        """What the engine really has is known once it is loaded."""
+        info = self._backend.info
+        self._core.shape = _shape(self._batching, info.slots)
+        if info.kv_blocks and info.kv_block_tokens:
+            self._core.kv = KvMemory(info.kv_blocks, info.kv_block_tokens)
+        self._shaped = True
+
+
+class _Recorder:
+    """Counts one request's end, exactly once, and puts it into the ring of recent requests."""
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        metrics: Metrics,
+        recent: RecentRequests,
+        clock: Callable[[], float],
+    ) -> None:
+        self._request = request
+        self._metrics = metrics
+        self._recent = recent
+        self._clock = clock
+        self._ended = False
+        self._text = ""
+        self._tokens = 0
+        self._finish_reason: FinishReason | None = None
+        self.cache = CacheInfo()
+        self.timeline: Timeline | None = None
+
+    def saw(self, item: ChoiceDelta) -> None:
+        self._tokens += len(item.delta.token_ids)
+        if item.index == 0:
+            if len(self._text) < TEXT_CHARACTERS:
+                self._text += item.delta.text
+            self._finish_reason = item.delta.finish_reason or self._finish_reason
+
+    def failed(self, error: BaseException) -> None:
+        self.ended(_outcome(error))
+
+    def ended(self, outcome: Outcome) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        request, now = self._request, self._clock()
+        seconds = now - request.arrival
+        self._metrics.request_ended(request.route, outcome, seconds, self.cache.outcome, self._finish_reason)
+        started = self.timeline.started if self.timeline else None
+        first = self.timeline.first_token if self.timeline else None
+        self._recent.add(
+            RecentRequest(
+                id=request.id,
+                finished_at=time.time(),
+                route=request.route,
+                tenant=request.tenant,
+                outcome=outcome.value,
+                cache=self.cache.outcome.value,
+                finish_reason=self._finish_reason,
+                prompt=request.prompt_text[:TEXT_CHARACTERS],
+                generated_text=self._text[:TEXT_CHARACTERS],
+                input_tokens=len(request.prompt_token_ids),
+                output_tokens=self._tokens,
+                latency_ms=1000 * seconds,
+                time_to_first_token_ms=None if first is None else 1000 * (first - request.arrival),
+                queue_ms=None if started is None else 1000 * (started - request.arrival),
+            )
+        )
+
+
+class _CountedAnswer:
+    """The answer as the API reads it. Its end, whatever it is, is counted."""
+
+    def __init__(self, answer: Answer, recorder: _Recorder) -> None:
+        self._answer = answer
+        self._items = aiter(answer)
+        self._recorder = recorder
+        recorder.cache = answer.cache
+        if isinstance(answer, ScheduledAnswer):
+            recorder.timeline = answer.timeline
+
+    @property
+    def cache(self) -> CacheInfo:
+        return self._answer.cache
+
+    def __aiter__(self) -> AsyncIterator[ChoiceDelta]:
+        return self
+
+    async def __anext__(self) -> ChoiceDelta:
+        try:
+            item = await anext(self._items)
+        except StopAsyncIteration:
+            self._recorder.ended(Outcome.SUCCESS)
+            raise
+        except Exception as error:
+            self._recorder.failed(error)
+            raise
+        self._recorder.saw(item)
+        return item
+
+    async def aclose(self) -> None:
+        self._recorder.ended(Outcome.CANCELLED)
+        await self._answer.aclose()
+
+
+def _outcome(error: BaseException) -> Outcome:
+    match error:
+        case DeadlineExceeded():
+            return Outcome.TIMEOUT
+        case Overloaded() | ShuttingDown():
+            return Outcome.REJECTED
+        case Exception():
+            return Outcome.ERROR
+        case _:
+            return Outcome.CANCELLED
+
+
+def _limits(hot: HotConfig) -> QueueLimits:
+    queue = hot.queue
+    return QueueLimits(
+        max_requests=queue.max_requests, max_tokens=queue.max_tokens, timeout=queue.timeout_seconds
+    )
+
+
+def _shape(batching: BatchingConfig, slots: int) -> BatchShape:
+    return BatchShape(
+        slots=slots, batch=min(batching.max_batch_size, slots), max_wait=batching.max_wait_seconds
+    )

@@ -1,0 +1,70 @@
+"""What a reader of an answer sees."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+async def read(answer):
+    texts: dict[int, str] = {}
+    tokens: dict[int, int] = {}
+    reasons: dict[int, list[str]] = {}
+    async for item in answer:
+        texts[item.index] = texts.get(item.index, "") + item.delta.text
+        tokens[item.index] = tokens.get(item.index, 0) + len(item.delta.token_ids)
+        if item.delta.finish_reason:
+            reasons.setdefault(item.index, []).append(item.delta.finish_reason)
+    return texts, tokens, reasons
+
+
+async def test_an_answer_has_the_text_and_the_true_token_count(serve, request_of):
+    service = await serve()
+    texts, tokens, reasons = await read(await service.pipeline.submit(request_of(max_tokens=5)))
+    assert texts[0].strip()
+    assert tokens == {0: 5}
+    assert reasons == {0: ["length"]}
+
+
+async def test_every_choice_ends_exactly_once_also_with_more_choices_than_slots(serve, request_of):
+    service = await serve(slots=2)
+    _, tokens, reasons = await read(await service.pipeline.submit(request_of(n=7, max_tokens=3)))
+    assert tokens == dict.fromkeys(range(7), 3)
+    assert reasons == {index: ["length"] for index in range(7)}
+
+
+async def test_two_requests_of_more_choices_than_slots_both_end(serve, request_of):
+    service = await serve(slots=2)
+    answers = [await service.pipeline.submit(request_of(n=5, max_tokens=3)) for _ in range(2)]
+    results = await asyncio.gather(*(read(answer) for answer in answers))
+    assert all(len(reasons) == 5 for _, _, reasons in results)
+
+
+async def test_the_same_seed_gives_the_same_choices_and_different_ones_among_each_other(serve, request_of):
+    service = await serve()
+    first, second = [
+        (await read(await service.pipeline.submit(request_of(n=3, seed=7, temperature=1.0))))[0]
+        for _ in range(2)
+    ]
+    assert first == second
+    assert len(set(first.values())) == 3
+
+
+async def test_a_choice_is_not_the_first_choice_of_the_next_seed(serve, request_of):
+    service = await serve()
+    (seven, _, _), (eight, _, _) = [
+        await read(await service.pipeline.submit(request_of(n=2, seed=seed, temperature=1.0)))
+        for seed in (7, 8)
+    ]
+    assert seven[1] != eight[0]
+
+
+async def test_a_reader_that_lags_gets_everything_and_holds_up_nobody(serve, request_of):
+    service = await serve()
+    slow = await service.pipeline.submit(request_of(max_tokens=300, seed=1, logprobs=1))
+    quick = await service.pipeline.submit(request_of(max_tokens=300))
+    await read(quick)
+    await service.pipeline.wait_idle()
+
+    items = [item async for item in slow]
+    assert len(items) == 1  # merged while nobody read
+    assert len(items[0].delta.token_ids) == len(items[0].delta.logprobs) == 300
