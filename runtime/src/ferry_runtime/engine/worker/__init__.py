@@ -1,0 +1,1 @@
+"""The engine process: `python -m ferry_runtime.engine.worker`."""
