@@ -1,0 +1,79 @@
+"""What stands in for the engine until there is one, so that the port can open at once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from ferry_runtime.engine.protocol import (
+    Backend,
+    Delta,
+    EngineState,
+    EngineStats,
+    GenerateRequest,
+    ModelInfo,
+)
+from ferry_runtime.errors import EngineNotReady
+from ferry_runtime.models.progress import Progress
+
+
+class DeferredBackend:
+    """Implements `Backend`: loading until `become` gives it the real one, failed after `fail`.
+
+    ``stage`` says, for people, how far the start has come.
+    """
+
+    def __init__(self) -> None:
+        self._inner: Backend | None = None
+        self._failure: str | None = None
+        self.stage = "starting"
+
+    @property
+    def inner(self) -> Backend | None:
+        return self._inner
+
+    @property
+    def failure(self) -> str:
+        """Why there is no engine, as a sentence; empty while nothing has failed."""
+        return self._failure or getattr(self._inner, "failure", "") or ""
+
+    def become(self, backend: Backend) -> None:
+        self._inner = backend
+
+    def fail(self, sentence: str) -> None:
+        self._failure = sentence
+
+    @property
+    def state(self) -> EngineState:
+        if self._failure is not None:
+            return EngineState.FAILED
+        return self._inner.state if self._inner is not None else EngineState.LOADING
+
+    @property
+    def info(self) -> ModelInfo:
+        return self._required().info
+
+    @property
+    def stats(self) -> EngineStats:
+        return self._inner.stats if self._inner is not None else EngineStats()
+
+    async def start(self) -> None:
+        await self._required().start()
+
+    def generate(self, request: GenerateRequest) -> AsyncIterator[Delta]:
+        return self._required().generate(request)
+
+    async def stop(self) -> None:
+        if self._inner is not None:
+            await self._inner.stop()
+
+    def _required(self) -> Backend:
+        if self._inner is None:
+            raise EngineNotReady(self._failure or f"The model is not ready yet: {self.stage}. Retry later.")
+        return self._inner
+
+
+def describe(progress: Progress) -> str:
+    """One line for people: ``downloading, 45 %``."""
+    if not progress.total:
+        return str(progress.stage)
+    return f"{progress.stage}, {100 * progress.done // progress.total} %"
