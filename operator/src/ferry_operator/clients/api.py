@@ -52,7 +52,7 @@ class KubernetesApi:
         """The object's metadata alone: a Secret's contents stay on the server."""
         return await self._get(kind, kind.path(namespace, name), _METADATA_ONLY)
 
-    async def list(self, kind: Kind, namespace: str | None, label_selector: str) -> AsyncIterator[Manifest]:
+    async def each(self, kind: Kind, namespace: str | None, label_selector: str) -> AsyncIterator[Manifest]:
         """Every object that matches, page by page; no namespace: of all namespaces."""
         more: str | None = None
         while True:

@@ -30,8 +30,8 @@ _FAILURES = (aiohttp.ClientError, TimeoutError, ssl.SSLError, OSError)
 class Leadership:
     """Whether this process may write at this moment.
 
-    It may from one successful renewal until `LeaseTimes.renew` seconds after that renewal was *sent*: no clock
-    is compared with another machine's, and a process that was stopped and woken finds its time run out.
+    It may from one successful renewal until `LeaseTimes.renew` seconds after that renewal was *sent*: no
+    clock is compared with another machine's, and a process that was stopped finds its time run out.
     """
 
     def __init__(

@@ -1,0 +1,102 @@
+"""What the watches have told so far, by InferenceService.
+
+Whole children are not kept: 500 services have some 6,000 of them, and a digest says all that is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ferry_operator.kinds import Kind
+from ferry_operator.observing.facts import Observed
+
+Resource = Mapping[str, Any]
+
+
+class Key(NamedTuple):
+    """Namespace and name of an InferenceService."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Store:
+    """The latest known InferenceServices and children. Older news never replaces newer."""
+
+    def __init__(self) -> None:
+        self._resources: dict[Key, Resource] = {}
+        self._children: dict[Key, dict[tuple[Kind, str], Observed]] = {}
+
+    def __len__(self) -> int:
+        return len(self._resources)
+
+    def keys(self) -> tuple[Key, ...]:
+        return tuple(self._resources)
+
+    def resource(self, key: Key) -> Resource | None:
+        return self._resources.get(key)
+
+    def children(self, key: Key) -> Mapping[tuple[Kind, str], Observed]:
+        return self._children.get(key, {})
+
+    def put_resource(self, resource: Resource) -> Key:
+        key = Key(resource["metadata"]["namespace"], resource["metadata"]["name"])
+        known = self._resources.get(key)
+        if known is None or _version(known) <= _version(resource):
+            self._resources[key] = resource
+        return key
+
+    def drop_resource(self, resource: Resource) -> Key:
+        """Forget a deleted resource, unless one of the same name has been made since."""
+        key = Key(resource["metadata"]["namespace"], resource["metadata"]["name"])
+        known = self._resources.get(key)
+        if known is not None and known["metadata"]["uid"] == resource["metadata"]["uid"]:
+            del self._resources[key]
+        return key
+
+    def put_child(self, child: Observed) -> Key:
+        key = Key(child.namespace, child.service)
+        known = self._children.get(key, {}).get((child.kind, child.name))
+        if known is None or known.version <= child.version:
+            self._children.setdefault(key, {})[child.kind, child.name] = child
+        return key
+
+    def drop_child(self, child: Observed) -> Key:
+        """Forget a deleted child, unless one of the same name has been made since."""
+        key = Key(child.namespace, child.service)
+        children = self._children.get(key, {})
+        known = children.get((child.kind, child.name))
+        if known is not None and known.uid == child.uid:
+            del children[child.kind, child.name]
+            if not children:
+                del self._children[key]
+        return key
+
+    def keep_resources(self, listed: Iterable[Resource]) -> set[Key]:
+        """Replace everything by a fresh list; deletions that no watch reported are found this way."""
+        fresh = {self.put_resource(resource) for resource in listed}
+        gone = set(self._resources) - fresh
+        for key in gone:
+            del self._resources[key]
+        return gone
+
+    def keep_children(self, kind: Kind, listed: Iterable[Observed]) -> set[Key]:
+        """The same for the children of one kind; returns whose children were gone."""
+        fresh: set[tuple[str, str]] = set()
+        for child in listed:
+            self.put_child(child)
+            fresh.add((child.namespace, child.name))
+        gone = [child for child in self._of_kind(kind) if (child.namespace, child.name) not in fresh]
+        return {self.drop_child(child) for child in gone}
+
+    def _of_kind(self, kind: Kind) -> Iterator[Observed]:
+        for children in list(self._children.values()):
+            yield from [child for child in children.values() if child.kind == kind]
+
+
+def _version(resource: Resource) -> int:
+    return int(resource["metadata"]["resourceVersion"])
