@@ -1,78 +1,79 @@
 """What the type describes and this release cannot do yet.
 
-Each line is refused by the API server (a CEL rule made from it) and by Python, with one sentence.
-**To lift a limit: build the machinery, remove its line, run `make generate`.** Nothing else knows
-about limits; the table of invalid manifests in tests/contract has a row per line, so the test
-names the row to remove.
+Each entry is refused by the API server (a CEL rule made from it) and by Python, with one sentence.
+**To lift a limit: build the machinery, remove its entry, run `make generate`**, and remove the rows
+of tests/contract/invalid_manifests.yaml that then fail. Nothing else knows about limits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from ferry_api.schema import Rule
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Values of one field that are refused. ``path`` is below spec, dotted, in camelCase."""
+    """``path`` is the field below spec that the rule stands on, dotted, in camelCase."""
 
     path: str
-    sentence: str
-    values: tuple[str, ...] = ()  # these values of an enum
-    prefixes: tuple[str, ...] = ()  # strings that begin so
-    present: bool = field(default=False)  # any value at all
+    rule: Rule
 
-    def rule(self) -> Rule:
-        if self.present:
-            return Rule("false", lambda value: value is None, self.sentence)
-        if self.values:
-            listed = ", ".join(f"'{value}'" for value in self.values)
-            return Rule(f"!(self in [{listed}])", self._is_other_value, self.sentence)
-        tests = " && ".join(f"!self.startsWith('{prefix}')" for prefix in self.prefixes)
-        return Rule(tests, lambda value: not str(value).startswith(self.prefixes), self.sentence)
 
-    def _is_other_value(self, value: Any) -> bool:
-        return str(value) not in self.values
+def _values(path: str, values: tuple[str, ...], sentence: str) -> Limit:
+    """Refuse these values of an enum."""
+    listed = ", ".join(f"'{value}'" for value in values)
+    return Limit(path, Rule(f"!(self in [{listed}])", lambda value: str(value) not in values, sentence))
+
+
+def _prefix(path: str, prefix: str, sentence: str) -> Limit:
+    """Refuse strings that begin so."""
+    rule = Rule(f"!self.startsWith('{prefix}')", lambda value: not value.startswith(prefix), sentence)
+    return Limit(path, rule)
+
+
+def _any(path: str, sentence: str) -> Limit:
+    """Refuse the field whatever its value; it must not have a default."""
+    return Limit(path, Rule("false", lambda _: False, sentence))
 
 
 NOT_BUILT: Final[tuple[Limit, ...]] = (
-    Limit(
+    _values(
         "engine.type",
+        ("VLLM",),
         "engine type VLLM is not built in this release: write Transformers, or run vLLM yourself and write "
         "OpenAICompatible with its address in upstream.url",
-        values=("VLLM",),
     ),
-    Limit(
-        "model.quantization",
-        "quantization is not built in this release: write None",
-        values=("Int8", "Int4"),
-    ),
-    Limit(
+    _values("model.quantization", ("Int8", "Int4"), "quantization is not built in this release: write None"),
+    _prefix(
         "model.source",
+        "s3://",
         "s3:// sources are not built in this release: copy the weights to a volume and write pvc://CLAIM/PATH",
-        prefixes=("s3://",),
     ),
-    Limit(
+    _prefix(
         "model.source",
+        "oci://",
         "oci:// sources are not built in this release: copy the weights to a volume and write pvc://CLAIM/PATH",
-        prefixes=("oci://",),
     ),
-    Limit(
-        "batching.mode",
-        "batching mode Adaptive is not built in this release: write Fixed",
-        values=("Adaptive",),
-    ),
-    Limit(
+    _values("batching.mode", ("Adaptive",), "mode Adaptive is not built in this release: write Fixed"),
+    _any(
         "batching.targetTimeToFirstToken",
-        "targetTimeToFirstToken belongs to batching mode Adaptive, which is not built in this release: "
-        "remove it",
-        present=True,
+        "targetTimeToFirstToken belongs to mode Adaptive, which is not built in this release: remove it",
+    ),
+    Limit(
+        "scaling",
+        Rule(
+            "self.minReplicas > 0 || self.controller != 'Builtin'",
+            lambda scaling: scaling.min_replicas > 0 or scaling.controller != "Builtin",
+            "scaling to zero by controller Builtin is not built in this release, as nothing would see the "
+            "request that should start a pod: write 1, or leave scaling to an External controller",
+            field="minReplicas",
+        ),
     ),
 )
 
 
 def limits_at(path: str) -> tuple[Rule, ...]:
     """The rules that stand on one field of the spec."""
-    return tuple(limit.rule() for limit in NOT_BUILT if limit.path == path)
+    return tuple(limit.rule for limit in NOT_BUILT if limit.path == path)

@@ -68,7 +68,7 @@ class EnvVar(SpecModel):
     name: Annotated[
         Text,
         Field(min_length=1, max_length=253),
-        matches("^[A-Za-z_][A-Za-z0-9_]*$", "must be a variable's name: letters, digits and _"),
+        matches("^[A-Za-z_][A-Za-z0-9_]*$", "must be a variable's name: letters, digits and underscores"),
         Rules(
             (
                 Rule(

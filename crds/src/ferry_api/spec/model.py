@@ -142,7 +142,7 @@ class ModelSpec(SpecModel):
         Field(min_length=1, max_length=253),
         matches(
             "^[A-Za-z0-9][A-Za-z0-9._:/-]*$",
-            "must begin with a letter or digit and hold only letters, digits and . _ : / -",
+            "must begin with a letter or digit and hold only those and any of . _ : / -",
         ),
     ] = Field(
         None,

@@ -23,7 +23,9 @@ LabelKey = Annotated[
     matches(LABEL_KEY, "must be a label key, such as example.com/team"),
 ]
 LabelValue = Annotated[
-    Text, Field(max_length=63), matches(LABEL_VALUE, "must be a label value: letters, digits, -, _ and .")
+    Text,
+    Field(max_length=63),
+    matches(LABEL_VALUE, "must be a label value: letters, digits, dashes, underscores and dots"),
 ]
 _KEY = re.compile(LABEL_KEY)
 # A structural schema cannot bound the keys of a map, so a rule on the map does.

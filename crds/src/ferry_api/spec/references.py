@@ -14,12 +14,12 @@ SECRET_KEY = "^[-._a-zA-Z0-9]+$"  # noqa: S105  (a pattern, not a password)
 ObjectName = Annotated[
     Text,
     Field(min_length=1, max_length=253),
-    matches(OBJECT_NAME, "must be the name of a Kubernetes object: lower-case letters, digits, - and ."),
+    matches(OBJECT_NAME, "must be an object's name: lower-case letters, digits, dashes and dots"),
 ]
 SecretKey = Annotated[
     Text,
     Field(min_length=1, max_length=253),
-    matches(SECRET_KEY, "must be a key of a Secret: letters, digits, -, _ and ."),
+    matches(SECRET_KEY, "must be an entry's key: letters, digits, dashes, underscores and dots"),
 ]
 
 
