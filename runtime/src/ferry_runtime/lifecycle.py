@@ -62,6 +62,16 @@ _OF_ENGINE = {
     EngineState.STOPPED: ServiceState.STOPPED,
 }
 
+_REASONS = {
+    ServiceState.STARTING: "The model is being loaded.",
+    ServiceState.READY: "",
+    ServiceState.RESTARTING: "The engine stopped and is being restarted.",
+    ServiceState.FAILED: "The engine could not be started; its log says why.",
+    ServiceState.LEAVING: "This replica is about to be shut down.",
+    ServiceState.FINISHING: "This replica is shutting down and finishes what it has begun.",
+    ServiceState.STOPPED: "This replica has stopped.",
+}
+
 
 class Lifecycle:
     """Answers the probes and carries out the drain. All methods belong to one event loop."""
@@ -94,6 +104,16 @@ class Lifecycle:
     def draining(self) -> bool:
         """Responses say ``Connection: close``."""
         return self._ending is not None
+
+    @property
+    def phase(self) -> str:
+        """The state in one word, for /health."""
+        return self.state.value
+
+    @property
+    def reason(self) -> str:
+        """Why it is not ready, in a sentence for users; empty when it is."""
+        return _REASONS[self.state]
 
     def leave(self) -> None:
         """Ask to be taken out of load balancing, and go on serving. Idempotent."""

@@ -1,5 +1,4 @@
-"""What the runtime measures: Prometheus metrics in vLLM's vocabulary with the prefix ``ferry_``,
-and the JSON summary of a small server's dashboard.
+"""What the runtime measures: Prometheus metrics in vLLM's vocabulary with the prefix ``ferry_``.
 
 Label values come from closed sets (enums, route templates, the configured tenants), never from a
 client's text. Source of the names: https://docs.vllm.ai/en/stable/usage/metrics/
@@ -7,28 +6,23 @@ client's text. Source of the names: https://docs.vllm.ai/en/stable/usage/metrics
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+import psutil  # type: ignore[import-untyped]
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from ferry_runtime.engine.protocol import Delta, EngineStats
+from ferry_runtime.engine.protocol import Backend, Delta, EngineStats
 from ferry_runtime.generation import CacheOutcome
 
 if TYPE_CHECKING:
     from ferry_runtime.scheduling.admission import RejectReason
     from ferry_runtime.scheduling.core import SchedulerCore
     from ferry_runtime.scheduling.job import Job
-
-# Latencies for the summary's mean and p95: the latest ones only, so that memory stays bounded.
-_SUMMARY_REQUESTS = 2048
 
 # Tenants come from the operator's key file; should it hold thousands, the rest share one label.
 _MOST_TENANTS = 64
@@ -51,30 +45,12 @@ class Outcome(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """The JSON form of /metrics. Latencies are over the latest 2,048 successful requests."""
-
-    total_requests: int
-    cache_hits: int
-    cache_misses: int
-    cache_hit_rate: float
-    avg_latency_ms: float
-    p95_latency_ms: float
-    avg_batch_size: float
-    uptime_seconds: float
-
-
 class Metrics:
     """One per server, with a registry of its own. Other parts may register collectors there."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # resident memory, processor time, file descriptors
-        self._clock = clock
-        self._born = clock()
-        self._latencies: deque[float] = deque(maxlen=_SUMMARY_REQUESTS)
-        self._requests = self._hits = self._misses = 0
         self._steps = self._rows = self._seen_step = 0
         self._tenants: set[str] = set()
         self._stats: Callable[[], EngineStats] = EngineStats
@@ -92,7 +68,6 @@ class Metrics:
         self._cache_outcomes = self._counter("cache_answers", "Answers by where they came from", "outcome")
         self._prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of admitted requests", "tenant")
         self._generation_tokens = self._counter("generation_tokens", "Generated tokens", "tenant")
-        self._http = self._counter("http_requests", "HTTP requests", "route", "method", "status")
 
     def _define_histograms(self) -> None:
         self._ttft = self._histogram("time_to_first_token_seconds", "From arrival to first token", _SECONDS)
@@ -125,7 +100,7 @@ class Metrics:
             self._ttft.observe(since_arrival)
         else:
             self._itl.observe(since_last / len(delta.token_ids))
-        self._stepped(self._stats())
+        self.stepped(self._stats())
 
     def sequence_ended(self, job: Job, generated: int) -> None:
         self._generation_tokens.labels(self._tenant(job.tenant)).inc(generated)
@@ -139,20 +114,14 @@ class Metrics:
     ) -> None:
         """Once per request. ``route`` is a template."""
         self._outcomes.labels(route, outcome.value).inc()
-        self._requests += 1
         if outcome is not Outcome.SUCCESS:
             return
         self._success.labels(finish_reason or "none").inc()
         self._e2e.observe(seconds)
-        self._latencies.append(seconds)
         self._cache_outcomes.labels(cache.value).inc()
-        if cache in (CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.COALESCED):
-            self._hits += 1
-        elif cache is CacheOutcome.MISS:
-            self._misses += 1
 
-    def _stepped(self, stats: EngineStats) -> None:
-        """Looked at with every delta: many rows report the same step, which counts once."""
+    def stepped(self, stats: EngineStats) -> None:
+        """Statistics after a step. Every delta of a step brings the same ones, which count once."""
         if stats.steps == self._seen_step:
             return
         self._seen_step = stats.steps
@@ -161,32 +130,19 @@ class Metrics:
             self._steps += 1
             self._rows += stats.decode_rows
 
-    def http_request(self, route: str, method: str, status: int) -> None:
-        """``route`` is the template, or one word for everything unmatched; never a path."""
-        self._http.labels(route, method, str(status)).inc()
-
-    def watch(self, core: SchedulerCore, stats: Callable[[], EngineStats]) -> None:
-        """Read queue and engine whenever metrics are asked for, and the engine with every delta."""
-        self._stats = stats
-        self.registry.register(_Live(core, stats))
+    def watch(self, core: SchedulerCore, backend: Backend) -> None:
+        """Read queue and engine whenever metrics are asked for."""
+        self._stats = lambda: backend.stats
+        self.registry.register(_Live(core, backend))
 
     def render(self) -> bytes:
         """The Prometheus text format, version 0.0.4."""
         return generate_latest(self.registry)
 
-    def summary(self) -> Summary:
-        latencies = sorted(self._latencies)
-        looked_up = self._hits + self._misses
-        return Summary(
-            total_requests=self._requests,
-            cache_hits=self._hits,
-            cache_misses=self._misses,
-            cache_hit_rate=self._hits / looked_up if looked_up else 0.0,
-            avg_latency_ms=1000 * sum(latencies) / len(latencies) if latencies else 0.0,
-            p95_latency_ms=1000 * latencies[int(0.95 * (len(latencies) - 1))] if latencies else 0.0,
-            avg_batch_size=self._rows / self._steps if self._steps else 0.0,
-            uptime_seconds=self._clock() - self._born,
-        )
+    @property
+    def mean_batch_size(self) -> float:
+        """Rows per decode step, over every step so far that decoded."""
+        return self._rows / self._steps if self._steps else 0.0
 
     def _tenant(self, tenant: str) -> str:
         if tenant in self._tenants:
@@ -210,29 +166,56 @@ def priority_class(priority: int) -> str:
     return "urgent" if priority < 0 else "low"
 
 
+@runtime_checkable
+class Supervised(Protocol):
+    """A backend whose engine is a process of its own."""
+
+    @property
+    def heartbeat_age(self) -> float: ...
+
+    @property
+    def restarts(self) -> int: ...
+
+
 class _Live(Collector):
     """What is true at the moment of the scrape."""
 
-    def __init__(self, core: SchedulerCore, stats: Callable[[], EngineStats]) -> None:
+    def __init__(self, core: SchedulerCore, backend: Backend) -> None:
         self._core = core
-        self._stats = stats
+        self._backend = backend
 
     def collect(self) -> Iterable[Metric]:
-        core, stats = self._core, self._stats()
-        for name, text, value in (
-            ("num_requests_running", "Sequences in the engine's slots", stats.running),
-            ("num_requests_waiting", "Requests that wait for a slot", core.waiting),
-            ("queued_tokens", "Estimated cost of the waiting requests in tokens", core.waiting_tokens),
-            ("kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1", _share(stats)),
-        ):
-            yield GaugeMetricFamily(f"ferry_{name}", text, value=value)
-        for name, text, count in (
-            ("num_preemptions", "Running sequences that were paused", stats.preemptions),
-            ("prefill_tokens", "Prompt tokens computed", stats.prefill_tokens),
-            ("prefix_reused_tokens", "Prompt tokens taken from saved prefixes", stats.reused_tokens),
-            ("engine_steps", "Steps of the engine", stats.steps),
-        ):
-            yield CounterMetricFamily(f"ferry_{name}", text, value=count)
+        core, stats = self._core, self._backend.stats
+        yield _gauge("num_requests_running", "Sequences in the engine's slots", stats.running)
+        yield _gauge("num_requests_waiting", "Requests that wait for a slot", core.waiting)
+        yield _gauge("queued_tokens", "Estimated cost of the waiting requests in tokens", core.waiting_tokens)
+        yield _gauge("kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1", _share(stats))
+        yield _counter("num_preemptions", "Running sequences that were paused", stats.preemptions)
+        yield _counter("prefill_tokens", "Prompt tokens computed", stats.prefill_tokens)
+        yield _counter("prefix_reused_tokens", "Prompt tokens taken from saved prefixes", stats.reused_tokens)
+        yield _counter("engine_steps", "Steps of the engine", stats.steps)
+        if isinstance(self._backend, Supervised):
+            age, restarts = self._backend.heartbeat_age, self._backend.restarts
+            yield _gauge("engine_heartbeat_age_seconds", "Since the engine process last spoke", age)
+            yield _counter("engine_restarts", "Times that the engine process was started again", restarts)
+        pid = getattr(self._backend, "pid", None)
+        if pid is not None:
+            yield _gauge("engine_resident_memory_bytes", "Memory of the engine process", _resident(pid))
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"ferry_{name}", text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(f"ferry_{name}", text, value=value)
+
+
+def _resident(pid: int) -> int:
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:  # it ended between the question and the answer
+        return 0
 
 
 def _share(stats: EngineStats) -> float:

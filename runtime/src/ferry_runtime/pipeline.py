@@ -8,16 +8,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from ferry_api.runtime_config import BatchingConfig, HotConfig
 from ferry_runtime.cache.contract import AnswerCache
 from ferry_runtime.engine.protocol import Backend, EngineState, FinishReason
 from ferry_runtime.errors import DeadlineExceeded, FerryError, Overloaded, ShuttingDown, StoreError
-from ferry_runtime.generation import Answer, CacheInfo, ChoiceDelta, GenerationRequest
+from ferry_runtime.generation import Answer, CacheInfo, CacheOutcome, ChoiceDelta, GenerationRequest
 from ferry_runtime.metrics import Metrics, Outcome
-from ferry_runtime.recent import TEXT_CHARACTERS, RecentRequest, RecentRequests
 from ferry_runtime.scheduling.admission import QueueLimits, RejectReason
-from ferry_runtime.scheduling.answer import ScheduledAnswer, Timeline
+from ferry_runtime.scheduling.answer import ScheduledAnswer
 from ferry_runtime.scheduling.core import SchedulerCore
 from ferry_runtime.scheduling.queue import Handicap, by_score
 from ferry_runtime.scheduling.scheduler import Scheduler
@@ -36,7 +36,6 @@ class ServingPipeline:
         batching: BatchingConfig,
         hot: HotConfig,
         metrics: Metrics,
-        recent: RecentRequests,
         cache: AnswerCache | None = None,
         policy: Handicap = by_score,
         clock: Callable[[], float] = time.monotonic,
@@ -45,14 +44,13 @@ class ServingPipeline:
         self._backend = backend
         self._batching = batching
         self._metrics = metrics
-        self._recent = recent
         self._cache = cache
         self._clock = clock
         self._core = SchedulerCore(_limits(hot), _shape(batching, batching.max_batch_size), policy=policy)
         self._scheduler = Scheduler(backend, self._core, metrics, clock)
         self._shaped = False
         self._refusal: FerryError | None = None
-        metrics.watch(self._core, lambda: backend.stats)
+        metrics.watch(self._core, backend)
 
     def apply(self, hot: HotConfig) -> None:
         """Take over changed queue limits while serving."""
@@ -60,16 +58,15 @@ class ServingPipeline:
 
     async def submit(self, request: GenerationRequest) -> Answer:
         """See `generation.Pipeline.submit`."""
-        recorder = _Recorder(request, self._metrics, self._recent, self._clock)
         try:
             if self._refusal is not None:
                 self._metrics.refused(RejectReason.DRAINING)
                 raise self._refusal
             answer = await self._answer(request)
         except BaseException as error:
-            recorder.failed(error)
+            self._count(request, CacheOutcome.BYPASS, _outcome(error), None)
             raise
-        return _CountedAnswer(answer, recorder)
+        return _CountedAnswer(answer, partial(self._count, request, answer.cache.outcome))
 
     def refuse(self, error: FerryError) -> None:
         """From now on every new request gets this error; what was admitted goes on."""
@@ -112,6 +109,11 @@ class ServingPipeline:
             self._fit_engine()
         return self._scheduler.submit(request)
 
+    def _count(
+        self, request: GenerationRequest, cache: CacheOutcome, outcome: Outcome, reason: FinishReason | None
+    ) -> None:
+        self._metrics.request_ended(request.route, outcome, self._clock() - request.arrival, cache, reason)
+
     def _fit_engine(self) -> None:
         """What the engine really has is known once it is loaded."""
         info = self._backend.info
@@ -121,76 +123,15 @@ class ServingPipeline:
         self._shaped = True
 
 
-class _Recorder:
-    """Counts one request's end, exactly once, and puts it into the ring of recent requests."""
-
-    def __init__(
-        self,
-        request: GenerationRequest,
-        metrics: Metrics,
-        recent: RecentRequests,
-        clock: Callable[[], float],
-    ) -> None:
-        self._request = request
-        self._metrics = metrics
-        self._recent = recent
-        self._clock = clock
-        self._ended = False
-        self._text = ""
-        self._tokens = 0
-        self._finish_reason: FinishReason | None = None
-        self.cache = CacheInfo()
-        self.timeline: Timeline | None = None
-
-    def saw(self, item: ChoiceDelta) -> None:
-        self._tokens += len(item.delta.token_ids)
-        if item.index == 0:
-            if len(self._text) < TEXT_CHARACTERS:
-                self._text += item.delta.text
-            self._finish_reason = item.delta.finish_reason or self._finish_reason
-
-    def failed(self, error: BaseException) -> None:
-        self.ended(_outcome(error))
-
-    def ended(self, outcome: Outcome) -> None:
-        if self._ended:
-            return
-        self._ended = True
-        request, now = self._request, self._clock()
-        seconds = now - request.arrival
-        self._metrics.request_ended(request.route, outcome, seconds, self.cache.outcome, self._finish_reason)
-        started = self.timeline.started if self.timeline else None
-        first = self.timeline.first_token if self.timeline else None
-        self._recent.add(
-            RecentRequest(
-                id=request.id,
-                finished_at=time.time(),
-                route=request.route,
-                tenant=request.tenant,
-                outcome=outcome.value,
-                cache=self.cache.outcome.value,
-                finish_reason=self._finish_reason,
-                prompt=request.prompt_text[:TEXT_CHARACTERS],
-                generated_text=self._text[:TEXT_CHARACTERS],
-                input_tokens=len(request.prompt_token_ids),
-                output_tokens=self._tokens,
-                latency_ms=1000 * seconds,
-                time_to_first_token_ms=None if first is None else 1000 * (first - request.arrival),
-                queue_ms=None if started is None else 1000 * (started - request.arrival),
-            )
-        )
-
-
 class _CountedAnswer:
-    """The answer as the API reads it. Its end, whatever it is, is counted."""
+    """The answer as the API reads it. Its end, whatever it is, is counted once."""
 
-    def __init__(self, answer: Answer, recorder: _Recorder) -> None:
+    def __init__(self, answer: Answer, ended: Callable[[Outcome, FinishReason | None], None]) -> None:
         self._answer = answer
         self._items = aiter(answer)
-        self._recorder = recorder
-        recorder.cache = answer.cache
-        if isinstance(answer, ScheduledAnswer):
-            recorder.timeline = answer.timeline
+        self._ended = ended
+        self._counted = False
+        self._finish_reason: FinishReason | None = None
 
     @property
     def cache(self) -> CacheInfo:
@@ -203,17 +144,23 @@ class _CountedAnswer:
         try:
             item = await anext(self._items)
         except StopAsyncIteration:
-            self._recorder.ended(Outcome.SUCCESS)
+            self._count(Outcome.SUCCESS)
             raise
         except Exception as error:
-            self._recorder.failed(error)
+            self._count(_outcome(error))
             raise
-        self._recorder.saw(item)
+        if item.index == 0 and item.delta.finish_reason is not None:
+            self._finish_reason = item.delta.finish_reason
         return item
 
     async def aclose(self) -> None:
-        self._recorder.ended(Outcome.CANCELLED)
+        self._count(Outcome.CANCELLED)
         await self._answer.aclose()
+
+    def _count(self, outcome: Outcome) -> None:
+        if not self._counted:
+            self._counted = True
+            self._ended(outcome, self._finish_reason)
 
 
 def _outcome(error: BaseException) -> Outcome:

@@ -14,7 +14,6 @@ from ferry_runtime.engine.protocol import SamplingParams
 from ferry_runtime.generation import GenerationRequest
 from ferry_runtime.metrics import Metrics
 from ferry_runtime.pipeline import ServingPipeline
-from ferry_runtime.recent import RecentRequests
 
 _ids = itertools.count()
 
@@ -44,13 +43,10 @@ def request_of() -> Callable[..., GenerationRequest]:
 class Service:
     """A pipeline over a fake engine, with its metrics."""
 
-    def __init__(
-        self, backend: FakeBackend, pipeline: ServingPipeline, metrics: Metrics, recent: RecentRequests
-    ):
+    def __init__(self, backend: FakeBackend, pipeline: ServingPipeline, metrics: Metrics):
         self.backend = backend
         self.pipeline = pipeline
         self.metrics = metrics
-        self.recent = recent
 
     def metric(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(f"ferry_{name}", labels) or 0.0
@@ -77,18 +73,17 @@ async def _service(
     **options: Any,
 ) -> AsyncIterator[Service]:
     backend = backend or FakeBackend(slots=slots)
-    metrics, recent = Metrics(), RecentRequests()
+    metrics = Metrics()
     pipeline = ServingPipeline(
         backend=backend,
         batching=BatchingConfig(max_batch_size=slots, max_wait_seconds=max_wait),
         hot=HotConfig(queue=QueueConfig(**(queue or {}))),
         metrics=metrics,
-        recent=recent,
         **options,
     )
     await backend.start()
     try:
-        yield Service(backend, pipeline, metrics, recent)
+        yield Service(backend, pipeline, metrics)
     finally:
         await pipeline.stop()
         await backend.stop()

@@ -1,0 +1,138 @@
+"""A server in virtual time: the real scheduler core over an engine that is a step function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from ferry_runtime.scheduling.admission import QueueLimits, RejectReason
+from ferry_runtime.scheduling.core import SchedulerCore
+from ferry_runtime.scheduling.job import Job
+from ferry_runtime.scheduling.queue import Handicap, by_score
+from ferry_runtime.scheduling.shape import BatchShape, KvMemory
+
+STEP = 0.05  # seconds of a decode step
+PREFILL = 0.0005  # seconds per prompt token
+
+
+@dataclass
+class Row:
+    job: Job
+    index: int
+    prompt: int
+    tokens: int
+
+
+@dataclass
+class Simulation:
+    """Feed it jobs in order of arrival; `run` plays them to the end.
+
+    ``actual`` gives a sequence's true length. Everything that happens is recorded by job id.
+    """
+
+    core: SchedulerCore
+    actual: dict[str, int] = field(default_factory=dict)
+    chunk: int = 256
+    now: float = 0.0
+    rows: list[Row] = field(default_factory=list)
+    order: list[tuple[str, int]] = field(default_factory=list)  # (job, choice) as they were started
+    admitted: dict[str, Job] = field(default_factory=dict)
+    refused: dict[str, RejectReason] = field(default_factory=dict)
+    started: dict[str, float] = field(default_factory=dict)
+    ended: dict[str, float] = field(default_factory=dict)
+    expired: dict[str, float] = field(default_factory=dict)
+    most_rows: int = 0
+
+    def run(self, jobs: Iterable[Job]) -> Simulation:
+        arrivals = sorted(jobs, key=lambda job: job.arrival)
+        position = 0
+        while position < len(arrivals) or self.core.open:
+            while position < len(arrivals) and arrivals[position].arrival <= self.now:
+                self.admit(arrivals[position])
+                position += 1
+            self._due()
+            if self.rows:
+                self.step()
+                continue
+            upcoming = [arrivals[position].arrival] if position < len(arrivals) else []
+            event = self.core.next_event()
+            if event is not None:
+                upcoming.append(event)
+            if not upcoming:
+                break
+            self.now = max(self.now, min(upcoming))
+        return self
+
+    def admit(self, job: Job) -> None:
+        refusal = self.core.admit(job, self.now)
+        if refusal is None:
+            self.admitted[job.id] = job
+        else:
+            self.refused[job.id] = refusal.reason
+
+    def step(self) -> None:
+        """One step: every decoding row gets a token, prompts are computed in chunks."""
+        running = self.rows[: self.core.shape.slots]
+        budget, self.most_rows = self.chunk, max(self.most_rows, len(running))
+        duration = STEP
+        for row in running:
+            if row.prompt:
+                part = min(row.prompt, budget)
+                row.prompt, budget, duration = row.prompt - part, budget - part, duration + part * PREFILL
+                self.core.progress(part)
+            else:
+                row.tokens -= 1
+                self.core.progress(1)
+        self.now += duration
+        for row in running:
+            if row.tokens <= 0:
+                self.rows.remove(row)
+                self.core.finished(row.job.id, row.index, self.now)
+                self.ended[row.job.id] = self.now
+
+    def _due(self) -> None:
+        for gone in self.core.expire(self.now):
+            self.expired[gone.job.id] = self.now
+            for index in self.core.cancel(gone.job.id, self.now):
+                self.rows = [row for row in self.rows if (row.job.id, row.index) != (gone.job.id, index)]
+                self.core.finished(gone.job.id, index, self.now)
+        for start in self.core.release(self.now):
+            job = start.job
+            self.order.append((job.id, start.index))
+            self.started.setdefault(job.id, self.now)
+            length = self.actual.get(job.id, max(1, round(job.expected_tokens)))
+            self.rows.append(Row(job, start.index, job.prompt_tokens if start.index == 0 else 0, length))
+
+
+@pytest.fixture
+def simulate():
+    def build(
+        *,
+        slots: int = 4,
+        max_wait: float = 0.0,
+        policy: Handicap = by_score,
+        kv: KvMemory | None = None,
+        actual: dict[str, int] | None = None,
+        **limits: float | None,
+    ) -> Simulation:
+        core = SchedulerCore(
+            replace(QueueLimits(max_requests=10_000, max_tokens=10**9, timeout=60.0), **limits),
+            BatchShape(slots=slots, batch=slots, max_wait=max_wait),
+            kv,
+            policy,
+        )
+        return Simulation(core, actual or {})
+
+    return build
+
+
+@pytest.fixture
+def job_of():
+    def build(number: int, arrival: float = 0.0, **fields) -> Job:
+        fields.setdefault("queue_deadline", arrival + 1e9)
+        fields.setdefault("expected_tokens", 10.0)
+        return Job(id=f"job-{number}", arrival=arrival, **fields)
+
+    return build
