@@ -34,9 +34,10 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Listener:
-    """A request that reads the flight; ``priority`` may raise the generation's."""
+    """A request that reads the flight. ``error``: the generation that it led failed with it."""
 
     request: GenerationRequest
+    error: Exception | None = None
 
 
 class Flight:
@@ -54,7 +55,7 @@ class Flight:
         self.phase = Phase.OPENING
         self.log: list[ChoiceDelta] = []
         self.attempt = 0  # a new generation starts a new log
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
 
     @property
     def listeners(self) -> int:
@@ -128,6 +129,8 @@ class Flight:
             raise
         except Exception as error:  # noqa: BLE001 - handed to every listener, who raises it
             self.error = error
+            if self.leader is not None:
+                self.leader.error = error
             self._advance(Phase.FAILED)
         finally:
             if answer is not None:

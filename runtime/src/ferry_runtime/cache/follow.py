@@ -67,29 +67,39 @@ class FlightAnswer:
     async def opened(self) -> None:
         """Until the answer is admitted or found. Raises the refusal otherwise."""
         while self._flight.phase is Phase.OPENING or self._flight.phase is Phase.FAILED:
+            if self._listener.error is not None:
+                raise self._listener.error
             if self._flight.phase is Phase.FAILED:
                 self._take_over()
             await self._wait()
 
     async def __aiter__(self) -> AsyncIterator[ChoiceDelta]:
+        try:
+            while not await self._settled():
+                while self._next < len(self._flight.log) and self._attempt == self._flight.attempt:
+                    self._next += 1
+                    mine = self._unsent(self._flight.log[self._next - 1])
+                    if mine is not None:
+                        yield mine
+        finally:
+            await self.aclose()
+
+    async def _settled(self) -> bool:
+        """Until there is something to read (False) or no more will come (True)."""
         flight = self._flight
         while True:
+            if self._listener.error is not None:
+                raise self._listener.error
             if self._attempt != flight.attempt:
                 self._restart()
-            while self._next < len(flight.log):
-                item = flight.log[self._next]
-                self._next += 1
-                mine = self._unsent(item)
-                if mine is not None:
-                    yield mine
-                if self._attempt != flight.attempt:
-                    self._restart()
+            if self._next < len(flight.log):
+                return False
             if flight.phase is Phase.FINISHED:
-                return
+                return True
             if flight.phase is Phase.FAILED:
                 self._take_over()
-                continue
-            await self._wait()
+            else:
+                await self._wait()
 
     async def aclose(self) -> None:
         await self._flight.leave(self._listener)
@@ -99,9 +109,9 @@ class FlightAnswer:
         error = self._flight.error
         if error is None:
             raise EngineDied("the generation ended early")
-        mine = self._flight.leader is self._listener
-        retryable = isinstance(error, RETRYABLE + REFUSALS) and not mine
-        if not retryable or not self._flight.retry(self._flight.attempt, self._listener):
+        if not isinstance(error, RETRYABLE + REFUSALS) or not self._flight.retry(
+            self._flight.attempt, self._listener
+        ):
             raise error
         self._led = True
         if self._on_promoted is not None:
