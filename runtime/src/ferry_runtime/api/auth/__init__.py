@@ -1,0 +1,1 @@
+"""Who may do what: keys, the people behind them, and a guard in front of every route."""

@@ -1,0 +1,42 @@
+"""What the server knows about one HTTP request besides its bytes, from the first byte to the log line."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+
+from ferry_runtime.api.auth.principal import NOBODY, Principal
+
+SCOPE_KEY = "ferry.context"
+
+
+def mint_id(prefix: str) -> str:
+    """An id that no client can choose, such as ``chatcmpl-3f2a…``."""
+    return f"{prefix}-{uuid.uuid4().hex}"
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """``route`` is the route's template, or ``unmatched``; ``started`` is time.monotonic()."""
+
+    id: str
+    route: str
+    started: float = field(default_factory=time.monotonic)
+    principal: Principal = NOBODY
+    status: int = 0  # 0: nothing was answered
+    extra: dict[str, Any] = field(default_factory=dict)  # for the log line: counts and names, no text
+
+
+def context_of(request: Request) -> RequestContext:
+    return from_scope(request.scope)
+
+
+def from_scope(scope: MutableMapping[str, Any]) -> RequestContext:
+    context = scope[SCOPE_KEY]
+    assert isinstance(context, RequestContext)  # noqa: S101
+    return context

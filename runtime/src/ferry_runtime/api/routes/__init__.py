@@ -1,0 +1,1 @@
+"""One module per group of routes; each makes its router from the services."""

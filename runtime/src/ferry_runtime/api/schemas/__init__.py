@@ -1,0 +1,1 @@
+"""Request bodies (pydantic: validation with messages) and answers (msgspec: cheap to encode)."""

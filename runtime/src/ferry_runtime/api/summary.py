@@ -1,0 +1,70 @@
+"""Totals for people: the JSON form of /metrics."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+
+import msgspec
+
+from ferry_runtime.generation import CacheOutcome
+
+_HITS = frozenset({CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.COALESCED})
+
+
+class MetricsSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Latencies are milliseconds over the latest ``window`` answers. ``cache_hit_rate`` is hits over
+    answered requests, 0 before the first."""
+
+    total_requests: int
+    failed_requests: int
+    cancelled_requests: int
+    cache_hits: int
+    cache_misses: int
+    cache_hit_rate: float
+    avg_latency_ms: float
+    p95_latency_ms: float
+    avg_batch_size: float
+    uptime_seconds: float
+    window: int
+
+
+class Summary:
+    """Counts for ever, latencies for a window."""
+
+    def __init__(self, window: int = 1024) -> None:
+        self.started = time.monotonic()
+        self._latencies: deque[float] = deque(maxlen=window)
+        self._hits = self._misses = self._failed = self._cancelled = 0
+
+    def answered(self, latency_ms: float, cache: CacheOutcome) -> None:
+        self._latencies.append(latency_ms)
+        if cache in _HITS:
+            self._hits += 1
+        else:
+            self._misses += 1
+
+    def failed(self) -> None:
+        self._failed += 1
+
+    def cancelled(self) -> None:
+        self._cancelled += 1
+
+    def snapshot(self, batch_size: float) -> MetricsSummary:
+        answered = self._hits + self._misses
+        ordered = sorted(self._latencies)
+        count = len(ordered)
+        return MetricsSummary(
+            total_requests=answered + self._failed + self._cancelled,
+            failed_requests=self._failed,
+            cancelled_requests=self._cancelled,
+            cache_hits=self._hits,
+            cache_misses=self._misses,
+            cache_hit_rate=self._hits / answered if answered else 0.0,
+            avg_latency_ms=sum(ordered) / count if count else 0.0,
+            p95_latency_ms=ordered[math.ceil(0.95 * count) - 1] if count else 0.0,
+            avg_batch_size=batch_size,
+            uptime_seconds=time.monotonic() - self.started,
+            window=count,
+        )
