@@ -39,6 +39,10 @@ class RequestFailed(EngineError):
     """This request alone failed inside the engine; others go on."""
 
 
+class CannotFit(RequestFailed):
+    """The request needs more room for keys and values than the engine will ever have."""
+
+
 class InvalidRequest(FerryError):
     """A client's request is wrong. ``param`` names the field, in the client's words."""
 
@@ -93,5 +97,5 @@ class StoreBusy(StoreError):
     """Every connection of our own pool was in use; says nothing about the store's health."""
 
 
-class EmbedderUnavailable(FerryError):
+class EmbedderUnavailable(EngineNotReady):
     """There is no embedding model, or its process cannot be used now."""

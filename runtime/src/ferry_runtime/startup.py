@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 
 from ferry_runtime.engine.protocol import (
     Backend,
-    Delta,
+    DeltaStream,
     EngineState,
     EngineStats,
     GenerateRequest,
     ModelInfo,
 )
 from ferry_runtime.errors import EngineNotReady
+from ferry_runtime.lifecycle import Drainable, Lifecycle, ServiceState
 from ferry_runtime.models.progress import Progress
 
 
@@ -56,10 +57,24 @@ class DeferredBackend:
     def stats(self) -> EngineStats:
         return self._inner.stats if self._inner is not None else EngineStats()
 
+    # What a supervised engine process adds; see `metrics.Supervised`.
+
+    @property
+    def heartbeat_age(self) -> float:
+        return float(getattr(self._inner, "heartbeat_age", 0.0))
+
+    @property
+    def restarts(self) -> int:
+        return int(getattr(self._inner, "restarts", 0))
+
+    @property
+    def pid(self) -> int | None:
+        return getattr(self._inner, "pid", None)
+
     async def start(self) -> None:
         await self._required().start()
 
-    def generate(self, request: GenerateRequest) -> AsyncIterator[Delta]:
+    def generate(self, request: GenerateRequest) -> DeltaStream:
         return self._required().generate(request)
 
     async def stop(self) -> None:
@@ -70,6 +85,26 @@ class DeferredBackend:
         if self._inner is None:
             raise EngineNotReady(self._failure or f"The model is not ready yet: {self.stage}. Retry later.")
         return self._inner
+
+
+class StartingLifecycle(Lifecycle):
+    """The lifecycle, whose reasons name the stage of the start or what went wrong."""
+
+    def __init__(
+        self, backend: DeferredBackend, pipeline: Drainable, drain_timeout: Callable[[], float]
+    ) -> None:
+        super().__init__(backend, pipeline, drain_timeout)
+        self._deferred = backend
+
+    @property
+    def reason(self) -> str:
+        match self.state:
+            case ServiceState.STARTING:
+                return f"The model is not ready yet: {self._deferred.stage}."
+            case ServiceState.FAILED if self._deferred.failure:
+                return self._deferred.failure
+            case _:
+                return super().reason
 
 
 def describe(progress: Progress) -> str:
