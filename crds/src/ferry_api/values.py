@@ -61,7 +61,9 @@ class Duration(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(cls._parse)
+        return core_schema.no_info_plain_validator_function(
+            cls._parse, json_schema_input_schema=core_schema.str_schema()
+        )
 
     @classmethod
     def _parse(cls, value: object) -> Duration:
@@ -102,7 +104,9 @@ class Quantity(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(cls._parse)
+        return core_schema.no_info_plain_validator_function(
+            cls._parse, json_schema_input_schema=core_schema.str_schema()
+        )
 
     @classmethod
     def _parse(cls, value: object) -> Quantity:
