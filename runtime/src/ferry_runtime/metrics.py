@@ -6,7 +6,7 @@ client's text. Source of the names: https://docs.vllm.ai/en/stable/usage/metrics
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -53,7 +53,6 @@ class Metrics:
         ProcessCollector(registry=self.registry)  # resident memory, processor time, file descriptors
         self._steps = self._rows = self._seen_step = 0
         self._tenants: set[str] = set()
-        self._stats: Callable[[], EngineStats] = EngineStats
         self._define_counters()
         self._define_histograms()
 
@@ -100,7 +99,6 @@ class Metrics:
             self._ttft.observe(since_arrival)
         else:
             self._itl.observe(since_last / len(delta.token_ids))
-        self.stepped(self._stats())
 
     def sequence_ended(self, job: Job, generated: int) -> None:
         self._generation_tokens.labels(self._tenant(job.tenant)).inc(generated)
@@ -121,7 +119,7 @@ class Metrics:
         self._cache_outcomes.labels(cache.value).inc()
 
     def stepped(self, stats: EngineStats) -> None:
-        """Statistics after a step. Every delta of a step brings the same ones, which count once."""
+        """Statistics after a step; told again, the same step counts once."""
         if stats.steps == self._seen_step:
             return
         self._seen_step = stats.steps
@@ -132,7 +130,6 @@ class Metrics:
 
     def watch(self, core: SchedulerCore, backend: Backend) -> None:
         """Read queue and engine whenever metrics are asked for."""
-        self._stats = lambda: backend.stats
         self.registry.register(_Live(core, backend))
 
     def render(self) -> bytes:

@@ -10,10 +10,10 @@ import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from ferry_api.runtime_config import BatchingConfig, HotConfig
+from ferry_api.runtime_config import BatchingConfig, BatchingMode, HotConfig
 from ferry_runtime.cache.contract import AnswerCache
 from ferry_runtime.engine.protocol import Backend, EngineState, FinishReason
-from ferry_runtime.errors import DeadlineExceeded, FerryError, Overloaded, ShuttingDown, StoreError
+from ferry_runtime.errors import DeadlineExceeded, FerryError, ShuttingDown, StoreError
 from ferry_runtime.generation import Answer, CacheInfo, CacheOutcome, ChoiceDelta, GenerationRequest
 from ferry_runtime.metrics import Metrics, Outcome
 from ferry_runtime.scheduling.admission import QueueLimits, RejectReason
@@ -22,6 +22,7 @@ from ferry_runtime.scheduling.core import SchedulerCore
 from ferry_runtime.scheduling.queue import Handicap, by_score
 from ferry_runtime.scheduling.scheduler import Scheduler
 from ferry_runtime.scheduling.shape import BatchShape, KvMemory
+from ferry_runtime.scheduling.shaping import AdaptiveShaping, FixedShaping, Shaping
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class ServingPipeline:
         self._metrics = metrics
         self._cache = cache
         self._clock = clock
-        self._core = SchedulerCore(_limits(hot), _shape(batching, batching.max_batch_size), policy=policy)
+        self._core = SchedulerCore(_limits(hot), _shaping(batching, batching.max_batch_size), policy=policy)
         self._scheduler = Scheduler(backend, self._core, metrics, clock)
         self._shaped = False
         self._refusal: FerryError | None = None
@@ -64,9 +65,9 @@ class ServingPipeline:
                 raise self._refusal
             answer = await self._answer(request)
         except BaseException as error:
-            self._count(request, CacheOutcome.BYPASS, _outcome(error), None)
+            self._count(request, CacheOutcome.BYPASS, _outcome(error, admitted=False), None)
             raise
-        return _CountedAnswer(answer, partial(self._count, request, answer.cache.outcome))
+        return _CountedAnswer(answer, request.n, partial(self._count, request, answer.cache.outcome))
 
     def refuse(self, error: FerryError) -> None:
         """From now on every new request gets this error; what was admitted goes on."""
@@ -100,8 +101,11 @@ class ServingPipeline:
             _log.warning("the cache failed; generating", extra={"request_id": request.id})
         except FerryError:
             raise
-        except Exception:  # noqa: BLE001 - a broken cache must not refuse what the engine can answer
-            _log.exception("the cache failed; generating", extra={"request_id": request.id})
+        except Exception as error:  # noqa: BLE001 - a broken cache must not refuse what the engine can answer
+            # Its kind only: an outside library's message may hold the prompt.
+            _log.error(
+                "the cache failed with %s; generating", type(error).__name__, extra={"request_id": request.id}
+            )
         return generated[-1] if generated else self._generate(request)
 
     def _generate(self, request: GenerationRequest) -> ScheduledAnswer:
@@ -117,18 +121,21 @@ class ServingPipeline:
     def _fit_engine(self) -> None:
         """What the engine really has is known once it is loaded."""
         info = self._backend.info
-        self._core.shape = _shape(self._batching, info.slots)
-        if info.kv_blocks and info.kv_block_tokens:
-            self._core.kv = KvMemory(info.kv_blocks, info.kv_block_tokens)
+        managed = info.kv_blocks > 0 and info.kv_block_tokens > 0
+        kv = KvMemory(info.kv_blocks, info.kv_block_tokens) if managed else None
+        self._core.fit(_shaping(self._batching, info.slots), kv)
         self._shaped = True
 
 
 class _CountedAnswer:
     """The answer as the API reads it. Its end, whatever it is, is counted once."""
 
-    def __init__(self, answer: Answer, ended: Callable[[Outcome, FinishReason | None], None]) -> None:
+    def __init__(
+        self, answer: Answer, choices: int, ended: Callable[[Outcome, FinishReason | None], None]
+    ) -> None:
         self._answer = answer
         self._items = aiter(answer)
+        self._open = choices
         self._ended = ended
         self._counted = False
         self._finish_reason: FinishReason | None = None
@@ -144,13 +151,17 @@ class _CountedAnswer:
         try:
             item = await anext(self._items)
         except StopAsyncIteration:
-            self._count(Outcome.SUCCESS)
             raise
         except Exception as error:
-            self._count(_outcome(error))
+            self._count(_outcome(error, admitted=True))
             raise
-        if item.index == 0 and item.delta.finish_reason is not None:
-            self._finish_reason = item.delta.finish_reason
+        if item.delta.finish_reason is not None:
+            self._open -= 1
+            if item.index == 0:
+                self._finish_reason = item.delta.finish_reason
+            # Now, not at the iterator's end: a reader that has seen every finish_reason may close.
+            if self._open == 0:
+                self._count(Outcome.SUCCESS)
         return item
 
     async def aclose(self) -> None:
@@ -163,15 +174,15 @@ class _CountedAnswer:
             self._ended(outcome, self._finish_reason)
 
 
-def _outcome(error: BaseException) -> Outcome:
+def _outcome(error: BaseException, *, admitted: bool) -> Outcome:
     match error:
         case DeadlineExceeded():
             return Outcome.TIMEOUT
-        case Overloaded() | ShuttingDown():
+        case FerryError() if not admitted:
             return Outcome.REJECTED
         case Exception():
             return Outcome.ERROR
-        case _:
+        case _:  # the reader was cancelled
             return Outcome.CANCELLED
 
 
@@ -182,7 +193,10 @@ def _limits(hot: HotConfig) -> QueueLimits:
     )
 
 
-def _shape(batching: BatchingConfig, slots: int) -> BatchShape:
-    return BatchShape(
+def _shaping(batching: BatchingConfig, slots: int) -> Shaping:
+    declared = BatchShape(
         slots=slots, batch=min(batching.max_batch_size, slots), max_wait=batching.max_wait_seconds
     )
+    if batching.mode is BatchingMode.ADAPTIVE:
+        return AdaptiveShaping(declared, batching.target_time_to_first_token_seconds)
+    return FixedShaping(declared)

@@ -19,7 +19,8 @@ from ferry_runtime.scheduling.job import Expired, Job, Start
 from ferry_runtime.scheduling.meter import RateMeter, ReturnLine
 from ferry_runtime.scheduling.queue import Handicap, WaitingQueue, by_score
 from ferry_runtime.scheduling.score import Load, ageing_seconds
-from ferry_runtime.scheduling.shape import BatchShape, KvMemory, opens_at
+from ferry_runtime.scheduling.shape import KvMemory, opens_at
+from ferry_runtime.scheduling.shaping import Shaping
 
 # Assumed until measured: a small model on two cores.
 _PRIOR_TOKENS_PER_SECOND = 100.0
@@ -46,14 +47,15 @@ class SchedulerCore:
     def __init__(
         self,
         limits: QueueLimits,
-        shape: BatchShape,
+        shaping: Shaping,
         kv: KvMemory | None = None,
         policy: Handicap = by_score,
     ) -> None:
-        """``limits`` and ``shape`` may be replaced at any time. ``kv``: None for engines that
-        manage their own memory."""
+        """``limits`` may be replaced at any time. ``kv``: None for engines that manage their own
+        memory."""
         self.limits = limits
-        self.shape = shape
+        self.shaping = shaping
+        self.shape = shaping.shape(0.0, 0.0)
         self.kv = kv
         self._queue = WaitingQueue(policy)
         self._open: dict[str, _Open] = {}
@@ -94,6 +96,12 @@ class SchedulerCore:
     def load(self) -> Load:
         return Load(len(self._queue), self._tokens.rate)
 
+    def fit(self, shaping: Shaping, kv: KvMemory | None) -> None:
+        """Take over what the engine turned out to have once it was loaded."""
+        self.shaping = shaping
+        self.shape = shaping.shape(0.0, 0.0)
+        self.kv = kv
+
     # Requests come, change and go.
 
     def admit(self, job: Job, now: float) -> Refusal | None:
@@ -107,6 +115,7 @@ class SchedulerCore:
         refused = refusal(job, held, self.limits, self._tenants)
         if refused is not None:
             return refused
+        self.shaping.arrived(now)
         self._open[job.id] = _Open(job, now)
         self._tenants[job.tenant] = self._tenants.get(job.tenant, 0) + 1
         self._waiting_tokens += job.cost
@@ -162,6 +171,7 @@ class SchedulerCore:
     def release(self, now: float) -> list[Start]:
         """Sequences to hand to the engine now, best first."""
         self._pass_time(now)
+        self.shape = self.shaping.shape(now, self._oldest_waited(now))
         if self._submitted == 0 and self._queue and now < self._window_end():
             return []
         starts: list[Start] = []
@@ -245,6 +255,10 @@ class SchedulerCore:
         self._tenants[job.tenant] -= 1
         if not self._tenants[job.tenant]:
             del self._tenants[job.tenant]
+
+    def _oldest_waited(self, now: float) -> float:
+        first = next(iter(self._queue), None)
+        return 0.0 if first is None else now - self._open[first.id].admitted
 
     def _window_end(self) -> float:
         first = next(iter(self._queue))

@@ -8,7 +8,14 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from ferry_runtime.engine.protocol import Backend, Delta, DeltaStream, EngineState, GenerateRequest
+from ferry_runtime.engine.protocol import (
+    Backend,
+    Delta,
+    DeltaStream,
+    EngineState,
+    EngineStats,
+    GenerateRequest,
+)
 from ferry_runtime.errors import (
     DeadlineExceeded,
     EngineError,
@@ -39,6 +46,10 @@ class Observer(Protocol):
 
     def started(self, job: Job, waited: float) -> None: ...
 
+    def stepped(self, stats: EngineStats) -> None:
+        """Told once per step at least; the same step may be told again."""
+        ...
+
     def generated(self, delta: Delta, since_last: float | None, since_arrival: float) -> None:
         """One delta of one sequence. ``since_last``: seconds since this sequence's previous
         delta with tokens; None on its first."""
@@ -68,6 +79,7 @@ class Scheduler:
         self._observer = observer
         self._clock = clock
         self._estimator = OutputEstimator()
+        self._step = EngineStats()
         self._requests: dict[str, tuple[GenerationRequest, ScheduledAnswer]] = {}
         self._pumps: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -192,8 +204,10 @@ class Scheduler:
             await self._forward(start, request, answer, stream)
         except EngineError as error:
             answer.fail(error)
-        except Exception:  # noqa: BLE001 - one broken sequence must not take the server with it
-            _log.exception("a sequence failed outside the engine", extra={"request_id": request.id})
+        except Exception as error:  # noqa: BLE001 - one broken sequence must not take the server with it
+            # Its kind only: a message may hold the prompt.
+            kind = type(error).__name__
+            _log.error("a sequence failed outside the engine: %s", kind, extra={"request_id": request.id})
             answer.fail(RequestFailed("The server failed on this request."))
         finally:
             await stream.aclose()
@@ -206,14 +220,17 @@ class Scheduler:
     async def _forward(
         self, start: Start, request: GenerationRequest, answer: ScheduledAnswer, stream: DeltaStream
     ) -> None:
-        generated, last = 0, None
+        generated, last, started = 0, None, self._clock()
         async for delta in stream:
             now = self._clock()
+            self._look_at_step()
             tokens = len(delta.token_ids)
             if tokens:
                 self.core.progress(tokens if last is not None else tokens + len(request.prompt_token_ids))
                 if answer.timeline.first_token is None:
                     answer.timeline.first_token = now
+                if last is None:
+                    self.core.shaping.first_token(now - started)
                 self._observer.generated(delta, None if last is None else now - last, now - request.arrival)
                 generated, last = generated + tokens, now
             answer.push(start.index, delta)
@@ -222,6 +239,16 @@ class Scheduler:
                 self._observer.sequence_ended(start.job, generated)
                 return
         raise RequestFailed("The engine ended this request without saying why.")
+
+    def _look_at_step(self) -> None:
+        """Every delta of a step finds the same statistics, which count once."""
+        stats, before = self._backend.stats, self._step
+        if stats.steps == before.steps:
+            return
+        self._step = stats
+        self._observer.stepped(stats)
+        if stats.prefill_tokens == before.prefill_tokens and stats.decode_rows:
+            self.core.shaping.stepped(stats.decode_rows, stats.step_seconds)
 
     def _fail(self, job_id: str, error: FerryError) -> None:
         _, answer = self._requests[job_id]

@@ -16,8 +16,11 @@ class BatchShape:
 
     @property
     def lookahead(self) -> int:
-        """Sequences handed over beyond the batch, so that a slot that falls free is filled at the
-        next step without a round trip. Few, because what was handed over is out of order's reach."""
+        """Sequences handed over beyond the slots, so that one that falls free is filled at the next
+        step without a round trip. Few, because what was handed over is out of order's reach; none
+        while the engine has more slots than are wanted, since it would run them at once."""
+        if self.batch < self.slots:
+            return 0
         return 1 if self.batch <= 8 else 2
 
     @property

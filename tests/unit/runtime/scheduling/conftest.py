@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -12,9 +14,13 @@ from ferry_runtime.scheduling.core import SchedulerCore
 from ferry_runtime.scheduling.job import Job
 from ferry_runtime.scheduling.queue import Handicap, by_score
 from ferry_runtime.scheduling.shape import BatchShape, KvMemory
+from ferry_runtime.scheduling.shaping import FixedShaping, Shaping
 
-STEP = 0.05  # seconds of a decode step
+STEP = 0.05  # seconds of a decode step, whatever its rows
 PREFILL = 0.0005  # seconds per prompt token
+
+
+NextJob = Callable[[Job, float], Job | None]
 
 
 @dataclass
@@ -34,6 +40,7 @@ class Simulation:
 
     core: SchedulerCore
     actual: dict[str, int] = field(default_factory=dict)
+    row_seconds: float = 0.0  # added to a step by each of its rows
     chunk: int = 256
     now: float = 0.0
     rows: list[Row] = field(default_factory=list)
@@ -41,22 +48,30 @@ class Simulation:
     admitted: dict[str, Job] = field(default_factory=dict)
     refused: dict[str, RejectReason] = field(default_factory=dict)
     started: dict[str, float] = field(default_factory=dict)
+    first_token: dict[str, float] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
     expired: dict[str, float] = field(default_factory=dict)
     most_rows: int = 0
 
-    def run(self, jobs: Iterable[Job]) -> Simulation:
-        arrivals = sorted(jobs, key=lambda job: job.arrival)
-        position = 0
-        while position < len(arrivals) or self.core.open:
-            while position < len(arrivals) and arrivals[position].arrival <= self.now:
-                self.admit(arrivals[position])
-                position += 1
+    def run(self, jobs: Iterable[Job], next_job: NextJob | None = None) -> Simulation:
+        """``next_job`` makes a closed loop: what a user sends when its last request has ended."""
+        number = itertools.count()  # breaks ties: jobs have no order of their own
+        arrivals = [(job.arrival, next(number), job) for job in jobs]
+        heapq.heapify(arrivals)
+        seen = 0
+        while arrivals or self.core.open:
+            while arrivals and arrivals[0][0] <= self.now:
+                self.admit(heapq.heappop(arrivals)[2])
             self._due()
             if self.rows:
                 self.step()
+                for job_id in list(self.ended)[seen:] if next_job else ():
+                    following = next_job(self.admitted[job_id], self.now)
+                    if following is not None:
+                        heapq.heappush(arrivals, (following.arrival, next(number), following))
+                seen = len(self.ended)
                 continue
-            upcoming = [arrivals[position].arrival] if position < len(arrivals) else []
+            upcoming = [arrivals[0][0]] if arrivals else []
             event = self.core.next_event()
             if event is not None:
                 upcoming.append(event)
@@ -76,7 +91,8 @@ class Simulation:
         """One step: every decoding row gets a token, prompts are computed in chunks."""
         running = self.rows[: self.core.shape.slots]
         budget, self.most_rows = self.chunk, max(self.most_rows, len(running))
-        duration = STEP
+        duration = STEP + self.row_seconds * len(running)
+        self.core.shaping.stepped(len(running), duration)
         for row in running:
             if row.prompt:
                 part = min(row.prompt, budget)
@@ -87,6 +103,9 @@ class Simulation:
                 self.core.progress(1)
         self.now += duration
         for row in running:
+            if not row.prompt and row.job.id not in self.first_token:
+                self.first_token[row.job.id] = self.now
+                self.core.shaping.first_token(self.now - self.started[row.job.id])
             if row.tokens <= 0:
                 self.rows.remove(row)
                 self.core.finished(row.job.id, row.index, self.now)
@@ -115,15 +134,17 @@ def simulate():
         policy: Handicap = by_score,
         kv: KvMemory | None = None,
         actual: dict[str, int] | None = None,
+        shaping: Shaping | None = None,
+        row_seconds: float = 0.0,
         **limits: float | None,
     ) -> Simulation:
         core = SchedulerCore(
             replace(QueueLimits(max_requests=10_000, max_tokens=10**9, timeout=60.0), **limits),
-            BatchShape(slots=slots, batch=slots, max_wait=max_wait),
+            shaping or FixedShaping(BatchShape(slots=slots, batch=slots, max_wait=max_wait)),
             kv,
             policy,
         )
-        return Simulation(core, actual or {})
+        return Simulation(core, actual or {}, row_seconds)
 
     return build
 
