@@ -18,6 +18,13 @@ class NotLeader(OperatorError):
     """A write was asked for while another operator may hold the Lease; nothing was sent."""
 
 
+class Succession(OperatorError):
+    """An object of a deleted InferenceService of the same name is there still; Kubernetes removes it soon."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"{kind} {name} belongs to a predecessor that is being removed")
+
+
 class ApiError(OperatorError):
     """The API server answered a call with an error, or did not answer."""
 

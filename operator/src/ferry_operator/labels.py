@@ -21,6 +21,10 @@ REDIS_AUTH = "serving.ferry.dev/redis-auth"
 """Pod template annotation: changes with the Redis password, so that both sides of it roll together."""
 
 
+DEFAULT_IMAGE = "serving.ferry.dev/default-image"
+"""Annotation of a Deployment: the image is the operator's choice of then, kept until pods roll anyway."""
+
+
 class Component(StrEnum):
     RUNTIME = "runtime"
     REDIS = "redis"

@@ -29,7 +29,8 @@ _PAGE = 250  # objects; bounds the memory of one page of a list
 class KubernetesApi:
     """A thin, typed face over one connection.
 
-    `may_write` is asked before each write and raises where writing is not allowed (any more).
+    `may_write` is asked before each write and raises where writing is not allowed (any more); `answered` is
+    told of every answer, errors included.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class KubernetesApi:
         metrics: Metrics,
         timeout: float = 5.0,
         may_write: Callable[[], None] = lambda: None,
+        answered: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._metrics = metrics
         self._timeout = timeout
         self._may_write = may_write
+        self._answered = answered
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         """The object as it is now, or None."""
@@ -125,6 +128,7 @@ class KubernetesApi:
                 response = await self._client.call_api(*request)
                 data = await response.read()
             status = response.status
+            self._answered()
         except (aiohttp.ClientError, TimeoutError, ssl.SSLError, OSError) as error:
             raise Unreachable(f"{method} {path}", type(error).__name__) from error
         finally:

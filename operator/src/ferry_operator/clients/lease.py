@@ -21,7 +21,7 @@ from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
 
 from ferry_operator.errors import NotLeader
 from ferry_operator.metrics import Metrics
-from ferry_operator.settings import LeaseTimes
+from ferry_operator.settings import LeaseTimes, Settings
 
 _log = logging.getLogger(__name__)
 _FAILURES = (aiohttp.ClientError, TimeoutError, ssl.SSLError, OSError)
@@ -67,26 +67,21 @@ class _TimedLock(LeaseLock):  # type: ignore[misc]
     """The library's lock with a time limit on each call, reporting renewals to a `Leadership`."""
 
     def __init__(
-        self,
-        client: ApiClient,
-        name: str,
-        namespace: str,
-        *,
-        identity: str,
-        leadership: Leadership,
-        limit: float,
+        self, client: ApiClient, settings: Settings, leadership: Leadership, answered: Callable[[], None]
     ) -> None:
-        super().__init__(name, namespace, identity, client)
+        super().__init__(settings.lease_name, settings.namespace, settings.identity, client)
         self._leadership = leadership
-        self._limit = limit
+        self._answered = answered
+        self._limit = settings.lease_times.renew / 2
 
     async def get(self, name: str, namespace: str) -> tuple[bool, Any]:
         try:
             async with asyncio.timeout(self._limit):
                 found: tuple[bool, Any] = await super().get(name, namespace)
-                return found
         except _FAILURES as error:
             return False, ApiException(status=0, reason=type(error).__name__)
+        self._answered()
+        return found
 
     async def create(self, name: str, namespace: str, election_record: Any) -> bool:
         return await self._write(super().create(name, namespace, election_record))
@@ -110,21 +105,12 @@ class Election:
     """Competes for the Lease for as long as the process lives."""
 
     def __init__(
-        self,
-        client: ApiClient,
-        *,
-        name: str,
-        namespace: str,
-        identity: str,
-        times: LeaseTimes,
-        leadership: Leadership,
+        self, client: ApiClient, settings: Settings, leadership: Leadership, answered: Callable[[], None]
     ) -> None:
         self._api = CoordinationV1Api(client)
         self._leadership = leadership
-        self._times = times
-        self._lock = _TimedLock(
-            client, name, namespace, identity=identity, leadership=leadership, limit=times.renew / 2
-        )
+        self._times = settings.lease_times
+        self._lock = _TimedLock(client, settings, leadership, answered)
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Run `lead` whenever the Lease is held, cancel it when it is lost, compete again.

@@ -29,6 +29,8 @@ class DeploymentFacts:
     deadline_exceeded: bool
     image: str
     """Of the container named like the component."""
+    default_image: str | None
+    """The image that the operator chose; None if the user did."""
     config: str | None
     """Name of the cold ConfigMap that the template mounts."""
     failure: str | None
@@ -90,9 +92,10 @@ class Observed:
 
 
 def observe(kind: Kind, live: Manifest) -> Observed | None:
-    """What there is to know about a live object; None without the label that names its InferenceService."""
+    """What there is to know about a live object; None if neither label nor owner names its service."""
     metadata = live["metadata"]
-    service = metadata.get("labels", {}).get(labels.SERVICE)
+    holder = _controller(live)
+    service = metadata.get("labels", {}).get(labels.SERVICE, holder.get("name"))
     if service is None:
         return None
     return Observed(
@@ -102,7 +105,7 @@ def observe(kind: Kind, live: Manifest) -> Observed | None:
         uid=metadata["uid"],
         version=int(metadata["resourceVersion"]),
         service=service,
-        owner=controller(live),
+        owner=holder.get("uid"),
         deleting="deletionTimestamp" in metadata,
         digest=None if kind in {POD, REPLICA_SET} else live_digest(live),
         facts=_facts(kind, live),
@@ -111,15 +114,20 @@ def observe(kind: Kind, live: Manifest) -> Observed | None:
 
 def controller(live: Manifest) -> str | None:
     """Uid of the InferenceService that is an object's controller, if one is."""
+    return _controller(live).get("uid")
+
+
+def _controller(live: Manifest) -> Mapping[str, str]:
+    """The reference to it, empty without one."""
     for reference in live["metadata"].get("ownerReferences", ()):
         if (
             reference.get("controller")
             and reference["kind"] == INFERENCE_SERVICE.kind
             and reference["apiVersion"].startswith(f"{INFERENCE_SERVICE.group}/")
         ):
-            uid: str = reference["uid"]
-            return uid
-    return None
+            found: Mapping[str, str] = reference
+            return found
+    return {}
 
 
 def _facts(kind: Kind, live: Manifest) -> Facts:
@@ -152,6 +160,7 @@ def _deployment(live: Manifest) -> DeploymentFacts:
         image=next(
             (c["image"] for c in spec["template"]["spec"]["containers"] if c["name"] == component), ""
         ),
+        default_image=live["metadata"].get("annotations", {}).get(labels.DEFAULT_IMAGE),
         config=next(iter(sorted(_config_maps(spec["template"]))), None),
         failure=failure.get("message") if failure.get("status") == "True" else None,
     )

@@ -10,9 +10,6 @@ from ferry_operator.kinds import INFERENCE_SERVICE, Kind
 from ferry_operator.labels import Component
 from ferry_operator.plan.model import Manifest
 
-DEFAULT_IMAGE = "serving.ferry.dev/default-image"
-"""Annotation of a Deployment: the image is the operator's choice of then, kept until pods roll anyway."""
-
 
 @dataclass(frozen=True)
 class InUse:

@@ -9,7 +9,7 @@ from ferry_operator import labels
 from ferry_operator.kinds import DEPLOYMENT, NETWORK_POLICY, SECRET, SERVICE, VOLUME_CLAIM
 from ferry_operator.labels import Component
 from ferry_operator.plan import names, security
-from ferry_operator.plan.inputs import DEFAULT_IMAGE, Inputs
+from ferry_operator.plan.inputs import Inputs
 from ferry_operator.plan.model import Generated, Manifest, Planned, Policy
 
 _PORT = 6379
@@ -54,7 +54,7 @@ def _deployment(inputs: Inputs, managed: ManagedRedis) -> Manifest:
     image, chosen_here = _image(inputs, managed)
     manifest = inputs.manifest(DEPLOYMENT, names.redis(inputs.name), Component.REDIS)
     if chosen_here:
-        manifest["metadata"]["annotations"] = {DEFAULT_IMAGE: image}
+        manifest["metadata"]["annotations"] = {labels.DEFAULT_IMAGE: image}
     metadata: Manifest = {"labels": labels.labels(inputs.name, Component.REDIS)}
     if inputs.redis_auth is not None:
         metadata["annotations"] = {labels.REDIS_AUTH: inputs.redis_auth}

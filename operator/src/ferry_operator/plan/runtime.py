@@ -16,7 +16,7 @@ from ferry_operator import labels
 from ferry_operator.kinds import DEPLOYMENT
 from ferry_operator.labels import Component
 from ferry_operator.plan import names, security
-from ferry_operator.plan.inputs import DEFAULT_IMAGE, Inputs
+from ferry_operator.plan.inputs import Inputs
 from ferry_operator.plan.merge import merged
 from ferry_operator.plan.model import Manifest, Planned
 from ferry_operator.plan.volumes import Mount, mounts
@@ -35,7 +35,7 @@ def build(inputs: Inputs, cold_config: str) -> Planned:
     template = _laid_over(_template(inputs, used, image), spec)
     manifest = inputs.manifest(DEPLOYMENT, names.runtime(inputs.name), Component.RUNTIME)
     if chosen_here:
-        manifest["metadata"]["annotations"] = {DEFAULT_IMAGE: image}
+        manifest["metadata"]["annotations"] = {labels.DEFAULT_IMAGE: image}
     manifest["spec"] = {
         "replicas": 0 if spec.suspend else spec.replicas,
         "revisionHistoryLimit": _REVISIONS,

@@ -1,0 +1,1 @@
+"""kopf's side: what is watched, and where the news goes. No decisions, and no writes."""

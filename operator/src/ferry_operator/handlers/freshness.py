@@ -1,0 +1,54 @@
+"""How long ago each watch was known to be alive.
+
+The API server is asked to end each watch after a minute, and kopf opens the next one at once: so every
+answered watch request proves its watch, whether or not anything happened in the cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import aiohttp
+
+ROUND_SECONDS = 60
+"""How long one watch request lasts."""
+STALE_SECONDS = 180.0
+"""Three rounds in a row went wrong."""
+
+
+class Freshness:
+    """Times of the last answered watch request, by path."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._answered: dict[str, float] = {}
+
+    def has(self, paths: frozenset[str]) -> bool:
+        """Whether each of these was answered at least once."""
+        return paths <= self._answered.keys()
+
+    def seen(self, path: str) -> None:
+        self._answered[path] = self._clock()
+
+    def age(self) -> float | None:
+        """Seconds since the stalest watch was answered; None before the first."""
+        if not self._answered:
+            return None
+        return self._clock() - min(self._answered.values())
+
+    def trace(self) -> aiohttp.TraceConfig:
+        """What tells about each answered request of a session."""
+        config = aiohttp.TraceConfig()
+
+        async def ended(
+            session: aiohttp.ClientSession,  # noqa: ARG001  (aiohttp's signature)
+            context: SimpleNamespace,  # noqa: ARG001
+            parameters: aiohttp.TraceRequestEndParams,
+        ) -> None:
+            if parameters.response.status == 200 and "watch" in parameters.url.query:
+                self.seen(parameters.url.path)
+
+        config.on_request_end.append(ended)
+        return config

@@ -1,0 +1,146 @@
+"""kopf's watches of the resource and of everything made for it, feeding the store and the queue.
+
+`on.event` handlers only: they leave no annotation and no finalizer, so a stopped operator holds nothing up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+import kopf
+from kubernetes.aio.client import ApiClient
+
+from ferry_operator import labels
+from ferry_operator.handlers.freshness import ROUND_SECONDS, Freshness
+from ferry_operator.kinds import CHILDREN, INFERENCE_SERVICE, Kind
+from ferry_operator.observing.facts import observe
+from ferry_operator.observing.store import Store
+from ferry_operator.reconciling.queue import KeyedQueue
+from ferry_operator.settings import Settings
+
+_log = logging.getLogger(__name__)
+_TOKEN_LIFE = datetime.timedelta(minutes=10)  # then a pod's rotated token is read again
+
+
+class Watcher:
+    """Runs kopf until it is stopped.
+
+    `relisted` is set whenever a watch had to begin anew: what was deleted in between was told by nobody.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        queue: KeyedQueue,
+        *,
+        freshness: Freshness,
+        gone: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._queue = queue
+        self._freshness = freshness
+        self._gone = gone
+        self.relisted = asyncio.Event()
+
+    async def run(self, client: ApiClient, stop: asyncio.Event, ready: asyncio.Event) -> None:
+        """Watch until `stop` is set.
+
+        :raises Exception: kopf's, when a watch cannot go on; the caller starts everything again.
+        """
+        await kopf.operator(
+            registry=self._registry(client),
+            settings=_kopf_settings(self._settings),
+            standalone=True,
+            clusterwide=self._settings.cluster_wide,
+            namespaces=self._settings.namespaces,
+            stop_flag=stop,
+            ready_flag=ready,
+        )
+
+    def _registry(self, client: ApiClient) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+
+        @kopf.on.login(registry=registry)
+        async def login(**_: Any) -> kopf.AiohttpSession:
+            return await _session(client, self._freshness)
+
+        self._on_resource(registry)
+        for kind in CHILDREN:
+            self._on_child(registry, kind)
+        return registry
+
+    def _on_resource(self, registry: kopf.OperatorRegistry) -> None:
+        kind = INFERENCE_SERVICE
+
+        @kopf.on.event(kind.group, kind.version, kind.plural, registry=registry)
+        async def resource(event: kopf.RawEvent, **_: Any) -> None:
+            body = _light(event["object"])
+            self._note_relisting(event)
+            if event["type"] == "DELETED":
+                self._queue.forget(self._store.drop_resource(body))
+                self._gone(body["metadata"]["uid"])
+            else:
+                self._queue.add(self._store.put_resource(body))
+
+    def _on_child(self, registry: kopf.OperatorRegistry, kind: Kind) -> None:
+        @kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=f"child-{kind}")
+        async def child(event: kopf.RawEvent, **_: Any) -> None:
+            self._note_relisting(event)
+            observed = observe(kind, event["object"])
+            if observed is None:
+                return
+            if event["type"] == "DELETED":
+                self._queue.add(self._store.drop_child(observed))
+            else:
+                self._queue.add(self._store.put_child(observed))
+
+    def _note_relisting(self, event: kopf.RawEvent) -> None:
+        if event["type"] is None:
+            self.relisted.set()
+
+
+def _light(body: Any) -> dict[str, Any]:
+    """The resource without what nobody here reads; some hundreds of them are kept."""
+    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    return {**body, "metadata": metadata}
+
+
+def _kopf_settings(settings: Settings) -> kopf.OperatorSettings:
+    configured = kopf.OperatorSettings()
+    configured.posting.enabled = False
+    # In namespaced scope nothing is asked of the cluster as a whole, CRDs and namespaces included.
+    configured.scanning.disabled = not settings.cluster_wide
+    configured.watching.server_timeout = ROUND_SECONDS
+    configured.watching.inactivity_timeout = ROUND_SECONDS + 30
+    configured.watching.chunk_size = 100
+    configured.queueing.idle_timeout = 0.1  # a worker per object is not kept waiting
+    configured.networking.request_timeout = settings.request_timeout
+    for kind in CHILDREN:
+        configured.watching.label_selectors[kind.group, kind.version, kind.plural] = labels.WATCHED
+    return configured
+
+
+async def _session(client: ApiClient, freshness: Freshness) -> kopf.AiohttpSession:
+    """kopf's own connection, with the same server and credentials as the client's."""
+    configuration = client.configuration
+    authentication = (await configuration.auth_settings()).get("BearerToken")
+    headers = {authentication["key"]: authentication["value"]} if authentication else {}
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=client.rest_client.ssl_context),
+        headers=headers,
+        trace_configs=[freshness.trace()],
+    )
+    rotates = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    return kopf.AiohttpSession(
+        aiohttp_session=session,
+        server=configuration.host,
+        expiration=datetime.datetime.now(datetime.UTC) + _TOKEN_LIFE if rotates else None,
+    )

@@ -1,0 +1,152 @@
+"""What the leader does: take stock, then work through the queue, taking stock again from time to time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from ferry_operator import labels
+from ferry_operator.clients.api import KubernetesApi
+from ferry_operator.errors import ApiError, NotLeader
+from ferry_operator.handlers.watching import Watcher
+from ferry_operator.kinds import CHILDREN, INFERENCE_SERVICE, OPTIONAL, Kind
+from ferry_operator.metrics import Metrics
+from ferry_operator.observing.facts import observe
+from ferry_operator.observing.store import Key, Store
+from ferry_operator.reconciling.queue import KeyedQueue
+from ferry_operator.reconciling.reconciler import Reconciler
+from ferry_operator.settings import Settings
+
+_log = logging.getLogger(__name__)
+_RETRY = 1.0  # seconds between attempts to take stock
+_GATHER = 1.0  # seconds in which watches that begin anew together are waited for
+
+
+class Stock:
+    """Lists everything in scope into the store. Watches tell of changes; only a list tells of what is not there."""
+
+    def __init__(self, api: KubernetesApi, store: Store, settings: Settings, metrics: Metrics) -> None:
+        self._api = api
+        self._store = store
+        self._settings = settings
+        self._metrics = metrics
+        self.served: frozenset[Kind] = frozenset()
+
+    async def take(self) -> None:
+        """:raises ApiError: when a list could not be had; what was listed before it is kept."""
+        self.served = frozenset([kind for kind in OPTIONAL if await self._api.serves(kind)])
+        absent = frozenset(OPTIONAL) - self.served
+        for kind in CHILDREN:
+            if kind not in absent:
+                await self._children(kind)
+        resources = [
+            resource
+            for namespace in self._namespaces()
+            async for resource in self._api.each(INFERENCE_SERVICE, namespace, "")
+        ]
+        for resource in resources:
+            resource["metadata"].pop("managedFields", None)
+        self._store.keep_resources(resources)
+        self._metrics.services.set(len(self._store))
+
+    async def _children(self, kind: Kind) -> None:
+        found = []
+        for namespace in self._namespaces():
+            async for live in self._api.each(kind, namespace, labels.WATCHED):
+                observed = observe(kind, live)
+                if observed is not None:
+                    found.append(observed)
+        self._store.keep_children(kind, found)
+
+    def _namespaces(self) -> tuple[str | None, ...]:
+        return self._settings.namespaces or (None,)
+
+
+class Leader:
+    """Runs while this process holds the Lease."""
+
+    def __init__(
+        self,
+        *,
+        stock: Stock,
+        store: Store,
+        queue: KeyedQueue,
+        reconciler: Reconciler,
+        watcher: Watcher,
+        settings: Settings,
+        metrics: Metrics,
+    ) -> None:
+        self._stock = stock
+        self._store = store
+        self._queue = queue
+        self._reconciler = reconciler
+        self._watcher = watcher
+        self._settings = settings
+        self._metrics = metrics
+
+    async def lead(self) -> None:
+        """Until cancelled. Nothing is written before everything has been listed once."""
+        await self._take_stock()
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(self._settings.workers):
+                tasks.create_task(self._work())
+            tasks.create_task(self._keep_taking_stock())
+
+    async def _keep_taking_stock(self) -> None:
+        while True:
+            self._watcher.relisted.clear()
+            try:
+                async with asyncio.timeout(self._settings.resync_seconds):
+                    await self._watcher.relisted.wait()
+                await asyncio.sleep(_GATHER)
+            except TimeoutError:
+                pass
+            await self._take_stock()
+
+    async def _take_stock(self) -> None:
+        while True:
+            try:
+                await self._stock.take()
+                break
+            except ApiError as error:
+                _log.warning("cannot list what there is", extra={"error": str(error)})
+                await asyncio.sleep(_RETRY)
+        for key in self._store.keys():
+            self._queue.add(key)
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                again = await self._one(key)
+            except asyncio.CancelledError:
+                self._queue.done(key)
+                self._queue.add(key)  # for whoever leads next in this process
+                raise
+            if again is not None:
+                self._queue.add_after(key, again)
+
+    async def _one(self, key: Key) -> float | None:
+        """One reconcile, its time and its outcome counted. A failure is the key's, never the process's."""
+        started = time.perf_counter()
+        context = {"resource": str(key)}
+        try:
+            again = await self._reconciler.reconcile(key)
+        except (ApiError, NotLeader) as error:
+            self._metrics.reconcile_errors.labels(type(error).__name__).inc()
+            delay = self._queue.failed(key)
+            _log.warning(
+                "reconcile failed", extra={**context, "error": str(error), "retry_in": round(delay, 2)}
+            )
+            return None
+        except Exception:
+            self._metrics.reconcile_errors.labels("Bug").inc()
+            self._queue.failed(key)
+            _log.exception("reconcile failed unexpectedly", extra=context)
+            return None
+        finally:
+            self._metrics.reconcile_seconds.observe(time.perf_counter() - started)
+            self._metrics.services.set(len(self._store))
+        self._queue.done(key)
+        return again

@@ -1,0 +1,36 @@
+"""One JSON object a line. Never the contents of objects: a manifest may hold what is nobody's business."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_LIBRARIES = ("kopf", "kubernetes", "aiohttp", "asyncio")
+
+
+class JsonFormatter(logging.Formatter):
+    """Time, level, logger, message, and whatever the caller gave as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update((key, value) for key, value in vars(record).items() if key not in _OWN)
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def configure(level: str) -> None:
+    """Send the process's log to standard error; libraries only speak when something is wrong."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    for name in _LIBRARIES:
+        logging.getLogger(name).setLevel(logging.WARNING)

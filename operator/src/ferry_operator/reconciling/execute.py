@@ -1,0 +1,117 @@
+"""Takes single steps against the API server, and says in a user's words what it refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ferry_operator import labels
+from ferry_operator.clients.api import KubernetesApi
+from ferry_operator.errors import Conflict, Forbidden, Invalid, Succession
+from ferry_operator.observing.facts import controller, observe
+from ferry_operator.observing.ownership import planned_digest
+from ferry_operator.observing.pods import Trouble
+from ferry_operator.observing.store import Store
+from ferry_operator.plan.model import Manifest, Planned
+from ferry_operator.reconciling import secrets
+from ferry_operator.reconciling.decide import Create, Delete, Settled, Step, Update
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The InferenceService that steps are taken for."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class Executor:
+    """Writes, and keeps the store abreast of what was written without waiting for the watch to tell."""
+
+    def __init__(self, api: KubernetesApi, store: Store) -> None:
+        self._api = api
+        self._store = store
+
+    async def take(self, step: Step, owner: Owner, settled: Settled) -> Trouble | None:
+        """Take one step. Returns what stands in its way for good; what may pass is raised.
+
+        :raises ApiError: when the API server could not be asked, or the namespace is going away.
+        :raises Succession: when a predecessor's object has to go first.
+        """
+        planned = step.planned if isinstance(step, Create | Update) else None
+        try:
+            if isinstance(step, Create):
+                return await self._create(step.planned, owner, settled)
+            if isinstance(step, Update):
+                await self._apply(step.planned, settled, step.planned.manifest, force=step.force)
+            if isinstance(step, Delete):
+                observed = step.observed
+                await self._api.delete(observed.kind, observed.namespace, observed.name, observed.uid)
+                self._store.drop_child(observed)
+        except Conflict as error:
+            if planned is None or (isinstance(step, Update) and step.force):
+                raise
+            return _name_conflict(planned, error.message)
+        except Invalid as error:
+            if planned is None:
+                raise
+            return Trouble("Refused", f"{planned.kind.kind} {planned.name} was refused: {error.message}")
+        except Forbidden as error:
+            if planned is None or "being terminated" in error.message:
+                raise
+            return Trouble("Forbidden", f"{planned.kind.kind} {planned.name}: {error.message}")
+        return None
+
+    async def _create(self, planned: Planned, owner: Owner, settled: Settled) -> Trouble | None:
+        """Write only where nothing has the name, or what has it is ours after all."""
+        live = await self._api.get(planned.kind, owner.namespace, planned.name)
+        if live is None:
+            drawn = {"data": secrets.contents(planned.generated)} if planned.generated else {}
+            await self._apply(planned, settled, {**planned.manifest, **drawn}, force=False)
+            return None
+        holder = controller(live)
+        if holder is not None and holder != owner.uid:
+            raise Succession(planned.kind.kind, planned.name)
+        owned = holder == owner.uid
+        if not owned and not _made_for(live, owner):
+            return _name_conflict(planned, "it was not made by this operator")
+        observed = observe(planned.kind, live)
+        if observed is not None:
+            self._store.put_child(observed)
+        if planned.generated:
+            if not owned or observed is None:
+                kept = {"data": live["data"]} if live.get("data") else {}
+                await self._apply(planned, settled, {**planned.manifest, **kept}, force=owned)
+        elif observed is None or observed.digest != planned_digest(planned.manifest):
+            await self._apply(planned, settled, planned.manifest, force=owned)
+        return None
+
+    async def _apply(self, planned: Planned, settled: Settled, manifest: Manifest, *, force: bool) -> None:
+        live = await self._api.apply(manifest, force=force)
+        observed = observe(planned.kind, live)
+        if observed is not None:
+            self._store.put_child(observed)
+            settled[planned.key] = (planned_digest(planned.manifest), observed.digest)
+        _log.info(
+            "applied",
+            extra={"kind": planned.kind.kind, "object": f"{live['metadata']['namespace']}/{planned.name}"},
+        )
+
+
+def _made_for(live: Mapping[str, Any], owner: Owner) -> bool:
+    """Whether an object without an owner was made for this name: retained, or orphaned on purpose."""
+    found = live["metadata"].get("labels", {})
+    return bool(found.get(labels.MANAGED_BY) == labels.MANAGER and found.get(labels.SERVICE) == owner.name)
+
+
+def _name_conflict(planned: Planned, why: str) -> Trouble:
+    return Trouble(
+        "NameConflict",
+        f"{planned.kind.kind} {planned.name} exists and is left alone ({why}): "
+        "remove or rename it, or give this InferenceService another name",
+    )

@@ -1,0 +1,219 @@
+"""One level-triggered reconcile: read what is known, plan, take the steps, say what is so.
+
+It never looks at what happened, only at what is; so it may be called at any time, any number of times.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from ferry_api.resource import InferenceService
+from ferry_api.validation import parse
+from ferry_operator.clients.api import KubernetesApi
+from ferry_operator.errors import ApiError, Succession
+from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, SECRET, Kind
+from ferry_operator.observing.facts import DeploymentFacts, SecretFacts
+from ferry_operator.observing.pods import Trouble
+from ferry_operator.observing.store import Key, Resource, Store
+from ferry_operator.plan import exposure, names
+from ferry_operator.plan.build import build_plan
+from ferry_operator.plan.inputs import Defaults, Inputs, InUse
+from ferry_operator.plan.model import Policy
+from ferry_operator.plan.volumes import user_secrets
+from ferry_operator.reconciling.decide import Create, Settled, Step, Wait, steps
+from ferry_operator.reconciling.execute import Executor, Owner
+from ferry_operator.status.picture import picture
+from ferry_operator.status.write import events, invalid_status, status
+
+_log = logging.getLogger(__name__)
+_SOON = 1.0  # seconds, until what Kubernetes is removing should be gone
+_LATER = 15.0  # seconds, until what a user has to do may be done; no watch tells
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """What came of taking steps: what stands in the way, and when to look again."""
+
+    problems: tuple[Trouble, ...] = ()
+    again: float | None = None
+
+
+class Reconciler:
+    """Reconciles one InferenceService at a time per key; the queue sees to that."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        store: Store,
+        defaults: Defaults,
+        *,
+        reporter: str,
+        served: Callable[[], frozenset[Kind]] = frozenset,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api = api
+        self._store = store
+        self._defaults = defaults
+        self._executor = Executor(api, store)
+        self._reporter = reporter
+        self._served = served
+        self._now = now
+        self._settled: dict[str, Settled] = {}
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Make one InferenceService so. Returns after how many seconds to look again, if news will not come.
+
+        :raises ApiError: when it has to be tried again.
+        """
+        resource = self._store.resource(key)
+        if resource is None or "deletionTimestamp" in resource["metadata"]:
+            return None
+        try:
+            parsed = parse(resource)
+        except ValidationError as error:
+            await self._write_status(resource, self._unreadable(resource, error))
+            return None
+        todo = self._plan(parsed)
+        taken = _Taken()
+        if todo:
+            fresh = await self._fresh(key, resource)
+            if fresh is None:
+                return None
+            if fresh["metadata"]["generation"] != resource["metadata"]["generation"]:
+                return await self.reconcile(key)
+            parsed = parse(fresh)
+            taken = await self._take(key, parsed, todo)
+        missing = await self._missing_secrets(key, parsed)
+        problems = (*taken.problems, *missing)
+        await self._report(key, parsed, problems)
+        return taken.again if taken.again is not None or not problems else _LATER
+
+    def _plan(self, parsed: InferenceService) -> list[Step]:
+        plan = build_plan(self._inputs(parsed))
+        uid = parsed.metadata.uid or ""
+        children = self._store.children(_key(parsed))
+        return steps(plan, children, uid, self._settled.setdefault(uid, {}))
+
+    def _inputs(self, parsed: InferenceService) -> Inputs:
+        name = parsed.metadata.name
+        secret = self._store.children(_key(parsed)).get((SECRET, names.redis(name)))
+        usable = secret is not None and not secret.deleting and secret.owner == parsed.metadata.uid
+        facts = secret.facts if secret is not None and usable else None
+        return Inputs(
+            resource=parsed,
+            defaults=self._defaults,
+            served=self._served(),
+            runtime_in_use=self._in_use(parsed, names.runtime(name)),
+            redis_in_use=self._in_use(parsed, names.redis(name)),
+            redis_auth=facts.fingerprint if isinstance(facts, SecretFacts) else None,
+        )
+
+    def _in_use(self, parsed: InferenceService, deployment: str) -> InUse | None:
+        observed = self._store.children(_key(parsed)).get((DEPLOYMENT, deployment))
+        if observed is None or not isinstance(observed.facts, DeploymentFacts):
+            return None
+        return InUse(observed.facts.default_image, observed.facts.config)
+
+    async def _fresh(self, key: Key, known: Resource) -> Resource | None:
+        """The resource as it is now, before anything is written for it: it may be going already."""
+        live = await self._api.get(INFERENCE_SERVICE, *key)
+        if live is None or live["metadata"]["uid"] != known["metadata"]["uid"]:
+            return None
+        self._store.put_resource(live)
+        return None if "deletionTimestamp" in live["metadata"] else live
+
+    async def _take(self, key: Key, parsed: InferenceService, todo: list[Step]) -> _Taken:
+        """Take the steps; what is drawn at random first, since the rest is planned from it."""
+        uid = parsed.metadata.uid or ""
+        owner = Owner(key.namespace, key.name, uid)
+        settled = self._settled.setdefault(uid, {})
+        drawn = [s for s in todo if isinstance(s, Create) and s.planned.policy == Policy.CREATE_ONCE]
+        try:
+            problems = [found for step in drawn if (found := await self._executor.take(step, owner, settled))]
+            if problems:
+                return _Taken(tuple(problems))
+            if drawn:
+                todo = self._plan(parsed)
+            waiting = [step for step in todo if isinstance(step, Wait)]
+            if any(step.observed.kind == SECRET for step in waiting):
+                return _Taken(again=_SOON)
+            for step in todo:
+                found = await self._executor.take(step, owner, settled)
+                problems += [found] if found else []
+        except Succession as error:
+            _log.info("waiting", extra={"reason": str(error)})
+            return _Taken(again=_SOON)
+        return _Taken(tuple(problems), _SOON if waiting else None)
+
+    async def _missing_secrets(self, key: Key, parsed: InferenceService) -> tuple[Trouble, ...]:
+        """Secrets of the user's that pods wait for; while they do, asked for without their contents."""
+        needed = user_secrets(parsed)
+        if not needed or picture(parsed, self._store.children(key)).rolled_out:
+            return ()
+        found = []
+        for name, field in needed:
+            if await self._api.get_metadata(SECRET, key.namespace, name) is None:
+                found.append(
+                    Trouble(
+                        "SecretNotFound",
+                        f"Secret {name} does not exist: create it, or change spec.{field}",
+                    )
+                )
+        return tuple(found)
+
+    async def _report(self, key: Key, parsed: InferenceService, problems: tuple[Trouble, ...]) -> None:
+        resource = self._store.resource(key)
+        if resource is None:
+            return
+        seen = picture(parsed, self._store.children(key), problems)
+        await self._write_status(resource, status(seen, exposure.url(self._inputs(parsed)), self._stamp()))
+
+    async def _write_status(self, resource: Resource, wanted: dict[str, Any]) -> None:
+        """Write the status if it says something new, its events first: neither is lost by a crash between."""
+        if wanted == resource.get("status"):
+            return
+        metadata = {name: resource["metadata"][name] for name in ("name", "namespace", "uid")}
+        for event in events(resource, wanted, self._stamp(), self._reporter):
+            await self._tell(event)
+        manifest = {
+            "apiVersion": INFERENCE_SERVICE.api_version,
+            "kind": INFERENCE_SERVICE.kind,
+            "metadata": {
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata["uid"],
+            },
+            "status": wanted,
+        }
+        self._store.put_resource(await self._api.apply(manifest, force=True, subresource="status"))
+
+    async def _tell(self, event: dict[str, Any]) -> None:
+        """An Event is a courtesy: without it the status is still true."""
+        try:
+            await self._api.apply(event, force=True)
+        except ApiError as error:
+            _log.warning("an Event could not be written", extra={"error": str(error)})
+
+    def _unreadable(self, resource: Resource, error: ValidationError) -> dict[str, Any]:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        message = f"{where}: {first['msg']}: this release of the operator cannot read it"
+        generation = resource["metadata"]["generation"]
+        return invalid_status(resource.get("status", {}), generation, message, self._stamp())
+
+    def _stamp(self) -> str:
+        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def forget(self, uid: str) -> None:
+        """Drop what is remembered about a resource that is gone."""
+        self._settled.pop(uid, None)
+
+
+def _key(parsed: InferenceService) -> Key:
+    return Key(parsed.metadata.namespace or "", parsed.metadata.name)

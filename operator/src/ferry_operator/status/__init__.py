@@ -1,0 +1,1 @@
+"""What the operator says about an InferenceService: pure functions of what it has observed."""

@@ -1,0 +1,85 @@
+"""What is known about one InferenceService when its status is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ferry_api.resource import InferenceService
+from ferry_operator.kinds import DEPLOYMENT, POD, Kind
+from ferry_operator.labels import Component
+from ferry_operator.observing.facts import DeploymentFacts, Observed, PodFacts
+from ferry_operator.observing.pods import HOPELESS, Trouble
+from ferry_operator.plan import names
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One InferenceService, its two parts, and what stands in the way."""
+
+    resource: InferenceService
+    runtime: DeploymentFacts | None
+    redis: DeploymentFacts | None
+    runtime_pods: tuple[PodFacts, ...]
+    redis_pods: tuple[PodFacts, ...]
+    problems: tuple[Trouble, ...] = ()
+    """What keeps the operator from making it so, the first being the one to tell."""
+
+    @property
+    def wanted(self) -> int:
+        """Pods that should serve."""
+        return 0 if self.resource.spec.suspend else self.resource.spec.replicas
+
+    @property
+    def rolled_out(self) -> bool:
+        """Whether every pod is of the current generation and serves."""
+        runtime = self.runtime
+        return (
+            runtime is not None
+            and self.settled
+            and runtime.updated == runtime.ready == runtime.replicas == self.wanted
+        )
+
+    @property
+    def settled(self) -> bool:
+        """Whether the Deployment's status is about what was last asked of it."""
+        runtime = self.runtime
+        return (
+            runtime is not None
+            and runtime.observed_generation >= runtime.generation
+            and runtime.wanted == self.wanted
+        )
+
+
+def picture(
+    resource: InferenceService,
+    children: Mapping[tuple[Kind, str], Observed],
+    problems: tuple[Trouble, ...] = (),
+) -> Picture:
+    """The picture that the observed children make."""
+    name = resource.metadata.name
+    pods = [observed.facts for (kind, _), observed in children.items() if kind == POD]
+    return Picture(
+        resource=resource,
+        runtime=_deployment(children, names.runtime(name)),
+        redis=_deployment(children, names.redis(name)),
+        runtime_pods=_of(Component.RUNTIME, pods),
+        redis_pods=_of(Component.REDIS, pods),
+        problems=problems,
+    )
+
+
+def _deployment(children: Mapping[tuple[Kind, str], Observed], name: str) -> DeploymentFacts | None:
+    observed = children.get((DEPLOYMENT, name))
+    facts = observed.facts if observed is not None and not observed.deleting else None
+    return facts if isinstance(facts, DeploymentFacts) else None
+
+
+def _of(component: Component, pods: Iterable[object]) -> tuple[PodFacts, ...]:
+    return tuple(pod for pod in pods if isinstance(pod, PodFacts) and pod.component == component)
+
+
+def worst(pods: tuple[PodFacts, ...]) -> Trouble | None:
+    """The trouble to tell: what somebody has to act upon before what may pass; always the same one."""
+    troubles = [pod.trouble for pod in pods if pod.trouble is not None and not pod.ready]
+    return min(troubles, key=lambda t: (t.reason not in HOPELESS, t.reason, t.message), default=None)
