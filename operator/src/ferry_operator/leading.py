@@ -24,7 +24,7 @@ _GATHER = 1.0  # seconds in which watches that begin anew together are waited fo
 
 
 class Stock:
-    """Lists everything in scope into the store. Watches tell of changes; only a list tells of what is not there."""
+    """Lists everything in scope into the store: watches tell of changes, only a list of what is not there."""
 
     def __init__(self, api: KubernetesApi, store: Store, settings: Settings, metrics: Metrics) -> None:
         self._api = api
@@ -112,7 +112,7 @@ class Leader:
             except ApiError as error:
                 _log.warning("cannot list what there is", extra={"error": str(error)})
                 await asyncio.sleep(_RETRY)
-        for key in self._store.keys():
+        for key in self._store:
             self._queue.add(key)
 
     async def _work(self) -> None:
@@ -140,7 +140,7 @@ class Leader:
                 "reconcile failed", extra={**context, "error": str(error), "retry_in": round(delay, 2)}
             )
             return None
-        except Exception:
+        except Exception:  # noqa: BLE001  (one resource must not end the work on the others)
             self._metrics.reconcile_errors.labels("Bug").inc()
             self._queue.failed(key)
             _log.exception("reconcile failed unexpectedly", extra=context)

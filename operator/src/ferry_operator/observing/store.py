@@ -34,8 +34,8 @@ class Store:
     def __len__(self) -> int:
         return len(self._resources)
 
-    def keys(self) -> tuple[Key, ...]:
-        return tuple(self._resources)
+    def __iter__(self) -> Iterator[Key]:
+        return iter(tuple(self._resources))
 
     def resource(self, key: Key) -> Resource | None:
         return self._resources.get(key)
