@@ -27,9 +27,6 @@ from ferry_runtime.errors import FerryError, ShuttingDown
 
 _log = logging.getLogger(__name__)
 
-# `ferry drain` is another process of the same container: it sends this to the server.
-LEAVE_SIGNAL = signal.SIGUSR1
-
 # After the last request has ended: for responses to reach slow sockets, in seconds.
 _FLUSH_SECONDS = 3
 
@@ -178,7 +175,6 @@ class DrainingServer(uvicorn.Server):
         handlers = {
             signal.SIGTERM: self._lifecycle.request_drain,
             signal.SIGINT: self._lifecycle.request_drain,
-            LEAVE_SIGNAL: self._lifecycle.leave,
         }
         for number, handler in handlers.items():
             loop.add_signal_handler(number, handler)

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from ferry_runtime.errors import (
     ChatTemplateFailed,
     DeadlineExceeded,
+    EmbedderUnavailable,
     EngineDied,
     EngineNotReady,
     FerryError,
@@ -91,10 +92,11 @@ def error_answer(error: Exception) -> ErrorAnswer:
             kind = INVALID_REQUEST if error.status < 500 else SERVER_ERROR
             return _answer(error.status, str(error), kind, error.code, param=error.param, **error.headers)
         case Overloaded():
-            wait = str(max(1, math.ceil(error.retry_after)))
-            return _answer(429, str(error), "rate_limit_error", "overloaded", **{"retry-after": wait})
+            return _overloaded(error)
         case EngineNotReady():
             return _answer(503, str(error), SERVER_ERROR, "engine_not_ready", **_retry_soon())
+        case EmbedderUnavailable():
+            return _answer(503, str(error), SERVER_ERROR, "embedder_unavailable", **_retry_soon())
         case EngineDied():
             message = "The engine stopped while this request was open and is being restarted. Send it again."
             return _answer(503, message, SERVER_ERROR, "engine_died", **_retry_soon())
@@ -111,6 +113,15 @@ def error_answer(error: Exception) -> ErrorAnswer:
         case _:
             message = "The server failed on this request; its log names the cause under the x-request-id."
             return _answer(500, message, SERVER_ERROR, "internal_error")
+
+
+def _overloaded(error: Overloaded) -> ErrorAnswer:
+    """Too much from one tenant, or too much for the server."""
+    wait = str(max(1, math.ceil(error.retry_after)))
+    if error.per_tenant:
+        kind, code = "rate_limit_error", "rate_limit_exceeded"
+        return _answer(429, str(error), kind, code, **{"retry-after": wait})
+    return _answer(503, str(error), SERVER_ERROR, "overloaded", **{"retry-after": wait})
 
 
 def _of_framework(error: HTTPException) -> ErrorAnswer:
