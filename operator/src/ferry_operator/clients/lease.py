@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiohttp
-from kubernetes.aio.client import ApiClient, CoordinationV1Api
+from kubernetes.aio.client import ApiClient, CoordinationV1Api, V1Lease, V1ObjectMeta
 from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.leaderelection import electionconfig, leaderelection
 from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
@@ -84,7 +84,16 @@ class _TimedLock(LeaseLock):  # type: ignore[misc]
         return found
 
     async def create(self, name: str, namespace: str, election_record: Any) -> bool:
-        return await self._write(super().create(name, namespace, election_record))
+        # Not the library's own: it passes `pretty=True`, which its generated client refuses since release 37.
+        body = V1Lease(metadata=V1ObjectMeta(name=name), spec=self.update_lease(election_record))
+        return await self._write(self._created(namespace, body))
+
+    async def _created(self, namespace: str, body: V1Lease) -> bool:
+        try:
+            await self.api_instance.create_namespaced_lease(namespace, body)
+        except ApiException:
+            return False  # another candidate was quicker, or the role does not allow it: seen at the next try
+        return True
 
     async def update(self, name: str, namespace: str, updated_record: Any) -> bool:
         return await self._write(super().update(name, namespace, updated_record))
