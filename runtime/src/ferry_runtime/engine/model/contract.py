@@ -63,7 +63,17 @@ class Runner(Protocol):
 
         Returns how many leading prompt tokens already have keys and values (< len(prompt), so
         that at least one token is computed), or None when there is no room now. Raises
-        CannotFit when it could never fit.
+        CannotFit when it could never fit. ``prompt`` is what prefill rows will compute: a sequence
+        that goes on after a pause is admitted with its own prompt, without what was generated.
+        """
+        ...
+
+    def adopt(self, sequence: SequenceId) -> int:
+        """Take over what others have computed of this sequence's prompt since it was admitted.
+
+        Returns how many leading prompt tokens now have keys and values (never less than before,
+        always < len(prompt)). Call it before a sequence's next prefill chunk: n choices, or requests
+        with one system prompt, that were admitted together then compute their common head once.
         """
         ...
 
@@ -71,6 +81,10 @@ class Runner(Protocol):
         """Compute one step. Decode rows have one token each; prefill rows are chunks.
 
         Returns float32 logits [1, vocab] for Want.LAST and [tokens, vocab] for Want.ALL.
+        Deterministic numerics: a prefill row starts at a multiple of ``cost.chunk_tokens`` and ends
+        at the next one or at the prompt's end, whichever comes first, and what was generated is
+        computed by decode rows only, also when it is computed again. After an exception every
+        sequence stands where it stood before. Non-finite logits are returned as they are.
         """
         ...
 

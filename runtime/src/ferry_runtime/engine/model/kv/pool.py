@@ -1,0 +1,239 @@
+"""Who has how much of the KV memory, and whose keys and values a new prompt can start from.
+
+Blocks of `block_tokens` tokens are the unit of account. A running sequence holds from its admission
+what its capacity needs, so that it can never run out in mid-answer. What is left may hold prefixes of
+finished sequences, in a free slot or beside the slots; they are given up, least recently used first,
+whenever a running sequence needs the room.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from ferry_runtime.engine.model.contract import SequenceId
+from ferry_runtime.engine.model.kv.arena import Arena
+from ferry_runtime.errors import CannotFit
+
+MIN_KEPT_TOKENS = 32  # recomputing fewer costs about as much as one step
+MAX_SAVED = 512  # prefixes beside the slots; each is compared with at every admission
+
+
+@dataclass
+class Slot:
+    """One row of the arena: of a running sequence, or holding a finished one's prefix."""
+
+    index: int
+    sequence: SequenceId | None = None
+    prompt: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)  # whose keys and values the row holds
+    blocks: int = 0
+    used: int = 0  # the clock's time
+
+
+@dataclass
+class Saved:
+    """A prefix beside the slots."""
+
+    tokens: list[int]
+    memory: torch.Tensor
+    blocks: int
+    used: int
+
+
+class KvPool:
+    """``reuse_step``: prefixes are kept and reused in multiples of so many tokens of a prompt
+    (Deterministic numerics: the prefill chunk); 1 reuses generated tokens too."""
+
+    def __init__(
+        self, arena: Arena, *, blocks: int, block_tokens: int, context: int, reuse_step: int = 1
+    ) -> None:
+        self.arena = arena
+        self.blocks = blocks
+        self.block_tokens = block_tokens
+        self._context = context
+        self._reuse_step = reuse_step
+        self._slots = [Slot(index) for index in range(arena.slots)]
+        self._running: dict[SequenceId, Slot] = {}
+        self._saved: list[Saved] = []
+        self._clock = itertools.count(1)
+
+    @property
+    def running_blocks(self) -> int:
+        return sum(slot.blocks for slot in self._running.values())
+
+    @property
+    def kept_blocks(self) -> int:
+        return sum(item.blocks for item in self._kept())
+
+    def running(self, sequence: SequenceId) -> Slot:
+        """Raises KeyError for a sequence that is not admitted."""
+        return self._running[sequence]
+
+    def extend(self, sequence: SequenceId, start: int, tokens: Sequence[int]) -> None:
+        """Note that keys and values of ``tokens`` at ``start`` are now computed."""
+        self._running[sequence].tokens[start:] = tokens
+
+    def admit(
+        self, sequence: SequenceId, prompt: Sequence[int], capacity: int, *, reuse: bool = True
+    ) -> int | None:
+        """As `Runner.admit`."""
+        if sequence in self._running:
+            raise ValueError(f"sequence {sequence} is already admitted")
+        needed = self._blocks_of(max(capacity, len(prompt)))
+        if max(capacity, len(prompt)) > self._context or needed > self.blocks:
+            raise CannotFit(
+                f"The request needs room for {max(capacity, len(prompt))} tokens; "
+                f"the engine's context holds {self._context}."
+            )
+        if len(self._running) == len(self._slots) or self.running_blocks + needed > self.blocks:
+            return None
+        tokens = list(prompt)
+        source, length = self._best_source(tokens, len(tokens) - 1) if reuse else (None, 0)
+        slot, source = self._take_slot(source, length, needed)
+        if source is None:
+            length = 0
+        self._fill(slot, source, length)
+        slot.sequence, slot.prompt, slot.tokens = sequence, tokens, tokens[:length]
+        slot.blocks, slot.used = needed, next(self._clock)
+        self._running[sequence] = slot
+        return length
+
+    def adopt(self, sequence: SequenceId) -> int:
+        """As `TorchRunner.adopt`."""
+        slot = self._running[sequence]
+        have = len(slot.tokens)
+        source, length = self._best_source(slot.prompt, len(slot.prompt) - 1, but=slot)
+        if source is None or length - have < MIN_KEPT_TOKENS:
+            return have
+        self._fill(slot, source, length)
+        slot.tokens = slot.prompt[:length]
+        return length
+
+    def release(self, sequence: SequenceId, tokens: Sequence[int] = ()) -> None:
+        """As `Runner.release`. Forgets nothing that is still right: the row's start stays readable."""
+        slot = self._running.pop(sequence)
+        keep = common_prefix(slot.tokens, list(tokens))
+        if self._reuse_step > 1:
+            keep = min(keep, len(slot.prompt)) // self._reuse_step * self._reuse_step
+        if keep < MIN_KEPT_TOKENS:
+            keep = 0
+        slot.sequence, slot.prompt = None, []
+        self._shrink(slot, keep)
+        slot.used = next(self._clock)
+
+    def drop_kept(self) -> None:
+        """Give up every kept prefix."""
+        for item in list(self._kept()):
+            self._evict(item)
+
+    def _blocks_of(self, tokens: int) -> int:
+        return -(-tokens // self.block_tokens)
+
+    def _kept(self) -> Iterator[Slot | Saved]:
+        yield from (slot for slot in self._slots if slot.sequence is None and slot.tokens)
+        yield from self._saved
+
+    def _best_source(
+        self, prompt: list[int], limit: int, but: Slot | None = None
+    ) -> tuple[Slot | Saved | None, int]:
+        """The longest usable head of ``prompt`` that somebody holds, of at most ``limit`` tokens."""
+        best: Slot | Saved | None = None
+        best_length = 0
+        items: tuple[Slot | Saved, ...] = (*self._slots, *self._saved)
+        for item in items:
+            if item is but or not item.tokens:
+                continue
+            length = min(common_prefix(item.tokens, prompt), limit)
+            if self._reuse_step > 1 and isinstance(item, Slot) and item.sequence is not None:
+                length = min(length, len(item.prompt))  # what decoding computed has other bits
+            length -= length % self._reuse_step
+            if length > best_length:
+                best, best_length = item, length
+        return best, best_length
+
+    def _take_slot(
+        self, source: Slot | Saved | None, length: int, needed: int
+    ) -> tuple[Slot, Slot | Saved | None]:
+        """A free slot, with room for ``needed`` blocks made, and the source if it outlived that."""
+        free = [slot for slot in self._slots if slot.sequence is None]
+        others = [slot for slot in free if slot is not source]
+        if (
+            isinstance(source, Slot)
+            and source.sequence is None
+            and (not others or 2 * length >= len(source.tokens))
+        ):
+            slot = source  # its keys and values stay where they are
+        else:
+            slot = min(others, key=lambda slot: slot.used if slot.tokens else 0)
+            self._vacate(slot)
+        room = self.blocks - self.running_blocks - needed
+        while sum(item.blocks for item in self._kept() if item is not slot) > room:
+            victims = [item for item in self._kept() if item is not source and item is not slot]
+            if victims:
+                self._evict(min(victims, key=lambda item: item.used))
+            elif isinstance(source, Slot):
+                slot = source
+            elif source is not None:
+                self._evict(source)
+                source = None
+        return slot, source
+
+    def _fill(self, slot: Slot, source: Slot | Saved | None, length: int) -> None:
+        """Make the slot's row begin with the source's first tokens and be zero after them."""
+        if source is None or source is slot:
+            self.arena.keep(slot.index, length)
+        elif isinstance(source, Slot):
+            self.arena.copy(source.index, slot.index, length)
+        else:
+            self.arena.restore(source.memory, slot.index, length)
+        if source is not None:
+            source.used = next(self._clock)
+
+    def _vacate(self, slot: Slot) -> None:
+        """Move a free slot's prefix beside the slots, if it is worth its room, and empty the slot."""
+        others: tuple[Slot | Saved, ...] = (*self._slots, *self._saved)
+        held_elsewhere = any(
+            common_prefix(item.tokens, slot.tokens) == len(slot.tokens) for item in others if item is not slot
+        )
+        # Both copies exist for a moment, and the bound holds in that moment too.
+        room = self.blocks - self.running_blocks - self.kept_blocks
+        if slot.tokens and not held_elsewhere and slot.blocks <= room and len(self._saved) < MAX_SAVED:
+            memory = self.arena.save(slot.index, len(slot.tokens))
+            self._saved = [
+                saved for saved in self._saved if common_prefix(saved.tokens, slot.tokens) < len(saved.tokens)
+            ]
+            self._saved.append(Saved(slot.tokens, memory, slot.blocks, slot.used))
+        self._shrink(slot, 0)
+
+    def _shrink(self, slot: Slot, tokens: int) -> None:
+        """Keep only the first tokens of a slot that no sequence runs in."""
+        self.arena.keep(slot.index, tokens)
+        slot.tokens = slot.tokens[:tokens]
+        slot.blocks = self._blocks_of(tokens)
+
+    def _evict(self, item: Slot | Saved) -> None:
+        if isinstance(item, Slot):
+            self._shrink(item, 0)
+        else:
+            self._saved = [saved for saved in self._saved if saved is not item]
+
+
+def common_prefix(a: list[int], b: list[int]) -> int:
+    """Length of the longest common head. Compares slices, which C does, not items."""
+    length = min(len(a), len(b))
+    if not length or a[0] != b[0]:
+        return 0
+    if a[:length] == b[:length]:
+        return length
+    low, high = 1, length  # a[:low] is equal, a[:high] is not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low

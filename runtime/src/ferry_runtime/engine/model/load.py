@@ -1,0 +1,110 @@
+"""From a prepared model directory to a runner that is ready to step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import torch
+
+from ferry_api.runtime_config import ColdConfig, Numerics
+from ferry_runtime.engine.model import cost
+from ferry_runtime.engine.model.build import Built, build_decoder
+from ferry_runtime.engine.model.config import RawConfig, eos_token_ids
+from ferry_runtime.engine.model.device import choose_device, choose_dtype
+from ferry_runtime.engine.model.families import describe
+from ferry_runtime.engine.model.kv.arena import Arena, KvShape
+from ferry_runtime.engine.model.kv.budget import available_memory, block_tokens, kv_bytes
+from ferry_runtime.engine.model.kv.pool import KvPool
+from ferry_runtime.engine.model.linear import LinearFactory
+from ferry_runtime.engine.model.runner import TorchRunner
+from ferry_runtime.engine.model.spec import DecoderSpec
+from ferry_runtime.engine.model.weights import Checkpoint
+from ferry_runtime.engine.protocol import ModelInfo
+from ferry_runtime.errors import EngineLoadError
+
+_REGION_MULTIPLE = 64  # tokens; Deterministic numerics read keys and values in such steps
+
+Progress = Callable[[str, float], None]
+
+
+@torch.inference_mode()
+def load_runner(
+    directory: Path, cold: ColdConfig, *, threads: int | None = None, progress: Progress | None = None
+) -> TorchRunner:
+    """Load the model in ``directory`` (config.json, safetensors) as ``cold`` asks.
+
+    ``threads`` bounds torch's threads. ``progress`` is called with a stage ("weights", "measure") and
+    its share done, 0 to 1. Raises EngineLoadError with a sentence for the user.
+    """
+    started = time.perf_counter()
+    report = progress or (lambda _stage, _share: None)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    config = RawConfig.read(directory)
+    spec = describe(config)
+    slots = cold.batching.max_batch_size
+    context = _context(cold.model.context_length, spec)
+    device = choose_device()
+    dtype = choose_dtype(cold.model.dtype, cold.engine.numerics, device, spec, slots)
+    deterministic = cold.engine.numerics is Numerics.DETERMINISTIC
+    linears = LinearFactory(slots, dtype, device, pack=True if deterministic else None)
+    built = build_decoder(spec, Checkpoint(directory, spec), linears, lambda share: report("weights", share))
+    pool = _pool(spec, cold, context, device, dtype)
+    info = _info(built, pool, cold, context, eos_token_ids(directory, config, spec.eos_token_id))
+    runner = TorchRunner(built.decoder, pool, info)
+    report("measure", 0.0)
+    runner.cost = cost.measure(runner, slots=slots, context=context)
+    report("measure", 1.0)
+    runner.info = msgspec.structs.replace(info, load_seconds=time.perf_counter() - started)
+    return runner
+
+
+def _context(wanted: int | None, spec: DecoderSpec) -> int:
+    if wanted is None:
+        return spec.context
+    if wanted > spec.context:
+        raise EngineLoadError(
+            f"model.contextLength is {wanted}, but this model was made for {spec.context} positions. "
+            f"Set it to at most {spec.context}, or leave it out."
+        )
+    return wanted
+
+
+def _pool(
+    spec: DecoderSpec, cold: ColdConfig, context: int, device: torch.device, dtype: torch.dtype
+) -> KvPool:
+    shape = KvShape(len(spec.layers), spec.kv_heads, spec.head_dim, dtype)
+    slots = cold.batching.max_batch_size
+    size = kv_bytes(
+        shape,
+        configured=cold.engine.kv_cache_bytes,
+        slots=slots,
+        context=context,
+        available=available_memory(device),
+    )
+    block = block_tokens(shape)
+    arena = Arena(shape, slots, shape.region_tokens(context, _REGION_MULTIPLE), device)
+    return KvPool(arena, blocks=size // (block * shape.token_bytes), block_tokens=block, context=context)
+
+
+def _info(built: Built, pool: KvPool, cold: ColdConfig, context: int, eos: tuple[int, ...]) -> ModelInfo:
+    spec, shape = built.decoder.spec, pool.arena.shape
+    return ModelInfo(
+        family=spec.family,
+        device=pool.arena.layers[0].device.type,
+        dtype=str(shape.dtype).removeprefix("torch."),
+        numerics=cold.engine.numerics.value,
+        vocab_size=spec.vocab_size,
+        context_length=context,
+        eos_token_ids=eos,
+        slots=cold.batching.max_batch_size,
+        kv_block_tokens=pool.block_tokens,
+        kv_blocks=pool.blocks,
+        parameters=built.parameters,
+        weights_bytes=built.weights_bytes,
+        kv_bytes=pool.blocks * pool.block_tokens * shape.token_bytes,
+        load_seconds=0.0,
+    )

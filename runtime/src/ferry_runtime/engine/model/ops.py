@@ -1,0 +1,91 @@
+"""Norms and activations, as functions of a tensor alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+
+from ferry_runtime.engine.model.spec import NormKind, NormSpec
+from ferry_runtime.errors import EngineLoadError
+
+Op = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def _quick_gelu(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.sigmoid(1.702 * x)
+
+
+ACTIVATIONS: dict[str, Op] = {
+    "gelu": F.gelu,
+    "gelu_fast": _gelu_tanh,  # the same formula, written otherwise
+    "gelu_new": _gelu_tanh,
+    "gelu_pytorch_tanh": _gelu_tanh,
+    "quick_gelu": _quick_gelu,
+    "relu": F.relu,
+    "silu": F.silu,
+    "swish": F.silu,
+    "tanh": torch.tanh,
+}
+
+
+def activation(name: str) -> Op:
+    try:
+        return ACTIVATIONS[name]
+    except KeyError:
+        raise EngineLoadError(
+            f"config.json: the activation {name!r} is not served; those that are: "
+            f"{', '.join(sorted(ACTIVATIONS))}."
+        ) from None
+
+
+def gated(name: str) -> Op:
+    """[tokens, 2 · inner] holding gate and up → [tokens, inner]."""
+    act = activation(name)
+
+    def combine(x: torch.Tensor) -> torch.Tensor:
+        gate, up = x.chunk(2, dim=-1)
+        return act(gate).mul_(up)
+
+    return combine
+
+
+def norm(spec: NormSpec, weight: torch.Tensor | None, bias: torch.Tensor | None, size: int) -> Op:
+    """``weight`` and ``bias`` in the model's dtype, [size]; statistics are taken in fp32."""
+    shape, eps = (size,), spec.eps
+    if spec.kind is NormKind.LAYER:
+        return lambda x: F.layer_norm(x, shape, weight, bias, eps)
+    if weight is None:
+        return lambda x: F.rms_norm(x, shape, None, eps)
+    if weight.dtype == torch.float32:
+        scale = weight + 1.0 if spec.kind is NormKind.RMS_OFFSET else weight
+        return lambda x: F.rms_norm(x, shape, scale, eps)
+    wide = weight.float() + 1.0 if spec.kind is NormKind.RMS_OFFSET else weight
+    return _half_rms_norm(wide, eps, scale_before_cast=spec.kind is NormKind.RMS_OFFSET)
+
+
+def _half_rms_norm(weight: torch.Tensor, eps: float, *, scale_before_cast: bool) -> Op:
+    """Half precision: Llama casts the normed values before it scales them, Gemma after."""
+
+    def apply(x: torch.Tensor) -> torch.Tensor:
+        wide = x.float()
+        normed = F.rms_norm(wide, wide.shape[-1:], weight if scale_before_cast else None, eps)
+        return normed.to(x.dtype) if scale_before_cast else normed.to(x.dtype) * weight
+
+    return apply
+
+
+def softcap(x: torch.Tensor, limit: float) -> torch.Tensor:
+    """limit · tanh(x / limit), in place."""
+    return x.div_(limit).tanh_().mul_(limit)
+
+
+def is_finite(x: torch.Tensor) -> bool:
+    """Of a whole tensor, without a mask as large as it: any NaN or infinity shows in the sum."""
+    return math.isfinite(float(x.sum(dtype=torch.float32)))
