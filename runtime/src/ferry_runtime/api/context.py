@@ -15,21 +15,28 @@ from ferry_runtime.api.auth.principal import NOBODY, Principal
 SCOPE_KEY = "ferry.context"
 
 
-def mint_id(prefix: str) -> str:
-    """An id that no client can choose, such as ``chatcmpl-3f2a…``."""
-    return f"{prefix}-{uuid.uuid4().hex}"
-
-
 @dataclass(slots=True)
 class RequestContext:
-    """``route`` is the route's template, or ``unmatched``; ``started`` is time.monotonic()."""
+    """``route`` is the route's template, or ``unmatched``; ``started`` is time.monotonic().
 
-    id: str
+    Ids are minted here: what a client sends as an id is never looked at.
+    """
+
     route: str
+    digits: str = field(default_factory=lambda: uuid.uuid4().hex)
     started: float = field(default_factory=time.monotonic)
     principal: Principal = NOBODY
     status: int = 0  # 0: nothing was answered
     extra: dict[str, Any] = field(default_factory=dict)  # for the log line: counts and names, no text
+
+    @property
+    def id(self) -> str:
+        """Of the request, in its X-Request-Id and in every log line."""
+        return self.answer_id("req")
+
+    def answer_id(self, kind: str) -> str:
+        """``chatcmpl-3f2a…``: the same digits as the request's own id, so that logs can be found."""
+        return f"{kind}-{self.digits}"
 
 
 def context_of(request: Request) -> RequestContext:

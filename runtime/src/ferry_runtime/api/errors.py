@@ -15,9 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ferry_runtime.errors import (
+    CannotFit,
     ChatTemplateFailed,
     DeadlineExceeded,
-    EmbedderUnavailable,
     EngineDied,
     EngineNotReady,
     FerryError,
@@ -95,8 +95,6 @@ def error_answer(error: Exception) -> ErrorAnswer:
             return _overloaded(error)
         case EngineNotReady():
             return _answer(503, str(error), SERVER_ERROR, "engine_not_ready", **_retry_soon())
-        case EmbedderUnavailable():
-            return _answer(503, str(error), SERVER_ERROR, "embedder_unavailable", **_retry_soon())
         case EngineDied():
             message = "The engine stopped while this request was open and is being restarted. Send it again."
             return _answer(503, message, SERVER_ERROR, "engine_died", **_retry_soon())
@@ -104,6 +102,9 @@ def error_answer(error: Exception) -> ErrorAnswer:
             return _answer(504, str(error), "timeout_error", "deadline_exceeded", **_NEVER_RETRY)
         case NotCached():
             return _answer(504, str(error), SERVER_ERROR, "not_cached", **_NEVER_RETRY)
+        case CannotFit():
+            message = "The engine has too little memory for a prompt and an answer of this length."
+            return _answer(400, message, INVALID_REQUEST, "context_length_exceeded")
         case RequestFailed():
             return _answer(500, "The engine failed on this request alone.", SERVER_ERROR, "request_failed")
         case ChatTemplateFailed():

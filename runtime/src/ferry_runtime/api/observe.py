@@ -8,11 +8,12 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ferry_runtime.api.context import SCOPE_KEY, RequestContext, mint_id
+from ferry_runtime.api.context import SCOPE_KEY, RequestContext
 from ferry_runtime.api.errors import ClientDisconnected, error_answer
 from ferry_runtime.api.failures import log_failure
 from ferry_runtime.api.httpmetrics import HttpMetrics
 from ferry_runtime.api.routing import RouteTable
+from ferry_runtime.logs import bind_request
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class Observe:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        context = RequestContext(id=mint_id("req"), route=self._routes.match(scope).template)
+        context = RequestContext(route=self._routes.match(scope).template)
         scope[SCOPE_KEY] = context
         self._metrics.opened()
 
@@ -45,7 +46,8 @@ class Observe:
             await send(message)
 
         try:
-            await self._app(scope, receive, observed)
+            with bind_request(context.id):
+                await self._app(scope, receive, observed)
         except ClientDisconnected:
             context.extra.setdefault("outcome", "cancelled")
         except Exception as error:  # noqa: BLE001 (the last place that can still answer)

@@ -32,6 +32,11 @@ class Lifecycle(Protocol):
         ...
 
     @property
+    def live(self) -> bool:
+        """False only for what a new process might mend."""
+        ...
+
+    @property
     def draining(self) -> bool: ...
 
     @property
@@ -52,7 +57,8 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> Sequence[tuple[Sequence[float], int]]:
         """A vector and the number of tokens for each text, in order.
 
-        Raises InvalidRequest for a text longer than the model reads, EngineNotReady, Overloaded.
+        Raises InvalidRequest for a text longer than the model reads, Overloaded,
+        EmbedderUnavailable, RequestFailed.
         """
         ...
 

@@ -15,7 +15,7 @@ _HITS = frozenset({CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.COALE
 
 class MetricsSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Latencies are milliseconds over the latest ``window`` answers. ``cache_hit_rate`` is hits over
-    answered requests, 0 before the first."""
+    hits and misses, 0 before the first; requests that bypass the cache are neither."""
 
     total_requests: int
     failed_requests: int
@@ -36,14 +36,13 @@ class Summary:
     def __init__(self, window: int = 1024) -> None:
         self.started = time.monotonic()
         self._latencies: deque[float] = deque(maxlen=window)
-        self._hits = self._misses = self._failed = self._cancelled = 0
+        self._answered = self._hits = self._misses = self._failed = self._cancelled = 0
 
     def answered(self, latency_ms: float, cache: CacheOutcome) -> None:
         self._latencies.append(latency_ms)
-        if cache in _HITS:
-            self._hits += 1
-        else:
-            self._misses += 1
+        self._answered += 1
+        self._hits += cache in _HITS
+        self._misses += cache is CacheOutcome.MISS
 
     def failed(self) -> None:
         self._failed += 1
@@ -52,16 +51,16 @@ class Summary:
         self._cancelled += 1
 
     def snapshot(self, batch_size: float) -> MetricsSummary:
-        answered = self._hits + self._misses
+        lookups = self._hits + self._misses
         ordered = sorted(self._latencies)
         count = len(ordered)
         return MetricsSummary(
-            total_requests=answered + self._failed + self._cancelled,
+            total_requests=self._answered + self._failed + self._cancelled,
             failed_requests=self._failed,
             cancelled_requests=self._cancelled,
             cache_hits=self._hits,
             cache_misses=self._misses,
-            cache_hit_rate=self._hits / answered if answered else 0.0,
+            cache_hit_rate=self._hits / lookups if lookups else 0.0,
             avg_latency_ms=sum(ordered) / count if count else 0.0,
             p95_latency_ms=ordered[math.ceil(0.95 * count) - 1] if count else 0.0,
             avg_batch_size=batch_size,

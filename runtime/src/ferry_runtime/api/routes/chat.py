@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from ferry_runtime.api.body import read_body
-from ferry_runtime.api.context import mint_id
+from ferry_runtime.api.context import context_of
 from ferry_runtime.api.openapi import Documented
 from ferry_runtime.api.prepare import (
     PromptOf,
@@ -38,7 +38,7 @@ def chat_router(services: Services, documented: Documented) -> APIRouter:
         check_model(services, body.model)
         refuse_unsupported(body)
         include_usage = wants_usage(body)
-        answer_id = mint_id("chatcmpl")
+        answer_id = context_of(request).answer_id("chatcmpl")
         job = await _request(services, request, body, answer_id)
         renderer = ChatRenderer(
             answer_id, services.model_name, logprobs=bool(body.logprobs), include_usage=include_usage

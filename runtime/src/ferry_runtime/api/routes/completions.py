@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from ferry_runtime.api.answers import Choice
 from ferry_runtime.api.body import read_body
-from ferry_runtime.api.context import mint_id
+from ferry_runtime.api.context import context_of
 from ferry_runtime.api.offload import off_loop
 from ferry_runtime.api.openapi import Documented
 from ferry_runtime.api.prepare import PromptOf, check_model, generation_request, limits
@@ -40,7 +40,7 @@ def completions_router(services: Services, documented: Documented) -> APIRouter:
         refuse_unsupported(body)
         include_usage = wants_usage(body)
         _check(body)
-        answer_id = mint_id("cmpl")
+        answer_id = context_of(request).answer_id("cmpl")
         jobs = await _requests(services, request, body, answer_id)
         n = body.n or 1
         renderer = CompletionRenderer(

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from ferry_runtime.api.account import is_cached
 from ferry_runtime.api.body import read_body
-from ferry_runtime.api.context import mint_id
+from ferry_runtime.api.context import context_of
 from ferry_runtime.api.openapi import Documented
 from ferry_runtime.api.prepare import PromptOf, context_text, generation_request, limits
 from ferry_runtime.api.replies import cache_headers, generate, json_response
@@ -71,4 +71,4 @@ async def _request(services: Services, request: Request, body: GenerateBody) -> 
         default_temperature=0.0,
     )
     prompt = PromptOf(encoded=encoded, user_text=body.prompt, context=context)
-    return generation_request(request, body, prompt, wanted, bounds, answer_id=mint_id("gen"), n=1)
+    return generation_request(request, body, prompt, wanted, bounds, answer_id=context_of(request).id, n=1)

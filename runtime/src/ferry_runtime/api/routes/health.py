@@ -54,7 +54,9 @@ def health_router(services: Services, documented: Documented) -> APIRouter:
 
     @router.api_route("/livez", methods=_PROBE_METHODS, include_in_schema=False)
     async def livez() -> Response:
-        return Response("ok", media_type="text/plain")
+        if services.lifecycle.live:
+            return Response("ok", media_type="text/plain")
+        raise Refusal(503, services.lifecycle.reason or "Not live.", code="not_live")
 
     @router.api_route("/readyz", methods=_PROBE_METHODS, include_in_schema=False)
     async def readyz() -> Response:

@@ -5,6 +5,7 @@ https://platform.openai.com/docs/api-reference/completions/create
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -14,6 +15,7 @@ from ferry_runtime.api.schemas.chat import MAX_MESSAGES, Message
 from ferry_runtime.api.schemas.sampling import SamplingFields, StreamFields
 
 MAX_PROMPTS = 128
+MAX_INPUTS = 2048  # of /v1/embeddings, OpenAI's bound
 MAX_BEST_OF = 20  # OpenAI's bound
 _MAX_TOKEN_ID = 2**31 - 1
 
@@ -21,25 +23,22 @@ _MAX_TOKEN_ID = 2**31 - 1
 OnePrompt = str | tuple[int, ...]
 
 
-def _prompts(value: object) -> tuple[OnePrompt, ...]:
-    if isinstance(value, str):
-        return (value,)
-    if not isinstance(value, list):
-        raise problem("must be a text, a list of texts, token ids or a list of token ids")
-    if not value:
-        raise problem("must hold at least one prompt")
-    if isinstance(value[0], str):
-        return _many(value, _string)
-    if isinstance(value[0], list):
-        return _many(value, _token_ids)
-    return (_token_ids(value),)
+def _up_to(most: int) -> Callable[[object], tuple[OnePrompt, ...]]:
+    def prompts(value: object) -> tuple[OnePrompt, ...]:
+        if isinstance(value, str):
+            return (value,)
+        if not isinstance(value, list):
+            raise problem("must be a text, a list of texts, token ids or a list of token ids")
+        if not value:
+            raise problem("must hold at least one prompt")
+        if not isinstance(value[0], str | list):
+            return (_token_ids(value),)
+        if len(value) > most:
+            raise problem(f"must hold at most {most} prompts")
+        one = _string if isinstance(value[0], str) else _token_ids
+        return tuple(one(item) for item in value)
 
-
-def _many(value: list[object], one: object) -> tuple[OnePrompt, ...]:
-    if len(value) > MAX_PROMPTS:
-        raise problem(f"must hold at most {MAX_PROMPTS} prompts")
-    assert callable(one)  # noqa: S101
-    return tuple(one(item) for item in value)
+    return prompts
 
 
 def _string(value: object) -> str:
@@ -58,20 +57,16 @@ def _token_ids(value: object) -> tuple[int, ...]:
 
 
 _IDS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": _MAX_TOKEN_ID}, "minItems": 1}
-PROMPT_SCHEMA = {
-    "anyOf": [
-        {"type": "string", "minLength": 1},
-        {
-            "type": "array",
-            "items": {"type": "string", "minLength": 1},
-            "minItems": 1,
-            "maxItems": MAX_PROMPTS,
-        },
-        _IDS,
-        {"type": "array", "items": _IDS, "minItems": 1, "maxItems": MAX_PROMPTS},
-    ]
-}
-Prompts = Annotated[tuple[OnePrompt, ...], BeforeValidator(_prompts), WithJsonSchema(PROMPT_SCHEMA)]
+
+
+def _schema(most: int) -> WithJsonSchema:
+    text = {"type": "string", "minLength": 1}
+    lists = [{"type": "array", "items": items, "minItems": 1, "maxItems": most} for items in (text, _IDS)]
+    return WithJsonSchema({"anyOf": [text, *lists, _IDS]})
+
+
+Prompts = Annotated[tuple[OnePrompt, ...], BeforeValidator(_up_to(MAX_PROMPTS)), _schema(MAX_PROMPTS)]
+Inputs = Annotated[tuple[OnePrompt, ...], BeforeValidator(_up_to(MAX_INPUTS)), _schema(MAX_INPUTS)]
 
 
 class CompletionBody(StreamFields):

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ferry_runtime.api.schemas.base import Body, Integer, Text
-from ferry_runtime.api.schemas.completions import Prompts
+from ferry_runtime.api.schemas.completions import Inputs
 
 
 class EmbeddingsBody(Body):
     model: Text
-    input: Prompts
+    input: Inputs
     encoding_format: Literal["float", "base64"] | None = None
     dimensions: Annotated[Integer, Field(ge=1)] | None = None
     user: Text | None = None
