@@ -50,7 +50,8 @@ async def test_the_prompt_is_the_rendered_conversation(make_client: MakeClient) 
     ]
     request = await request_made(make_client, chat_body(messages=messages))
     assert request.prompt_text == (
-        "<s>system\nBe brief.</s>\n<s>user\nSay\nhi</s>\n<s>assistant\nhi</s>\n<s>user\nagain</s>\n<s>assistant\n"
+        "<s>system\nBe brief.</s>\n<s>user\nSay\nhi</s>\n<s>assistant\nhi</s>\n"
+        "<s>user\nagain</s>\n<s>assistant\n"
     )
     assert request.user_text == "again"
     # Special tokens are one token each; the rest is a token a byte.

@@ -26,6 +26,7 @@ SECRET = "the user's prompt"
         (errors.EmbedderUnavailable("gone"), 503, "engine_not_ready"),
         (errors.DeadlineExceeded("late"), 504, "deadline_exceeded"),
         (errors.NotCached("no entry"), 504, "not_cached"),
+        (errors.CannotFit(SECRET), 400, "context_length_exceeded"),
         (errors.RequestFailed(SECRET), 500, "request_failed"),
         (errors.ChatTemplateFailed("broken"), 500, "chat_template_failed"),
         (errors.StoreUnavailable(SECRET), 500, "internal_error"),

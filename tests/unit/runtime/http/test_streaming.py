@@ -79,7 +79,7 @@ async def test_usage_comes_once_at_the_end_and_only_when_asked_for(
     ("error", "status"),
     [
         (errors.InvalidRequest("no"), 400),
-        (errors.Overloaded("full", 3), 429),
+        (errors.Overloaded("full", 3), 503),
         (errors.EngineNotReady("loading"), 503),
         (errors.DeadlineExceeded("late"), 504),
     ],
@@ -103,23 +103,23 @@ async def test_a_refusal_keeps_its_status_although_a_stream_was_asked_for(
 
 @pytest.mark.parametrize(("path", "body"), ROUTES)
 @pytest.mark.parametrize(
-    ("error", "code"),
+    "failure",
     [
         (errors.EngineDied("the user's prompt"), "engine_died"),
         (errors.RequestFailed("the user's prompt"), "request_failed"),
         (errors.DeadlineExceeded("late"), "deadline_exceeded"),
         (ValueError("the user's prompt"), "internal_error"),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+    ids=lambda failure: failure[1],
 )
 async def test_past_the_first_byte_an_error_is_one_event_without_done(
     make_client: MakeClient,
     caplog: pytest.LogCaptureFixture,
     path: str,
     body: dict[str, Any],
-    error: Exception,
-    code: str,
+    failure: tuple[Exception, str],
 ) -> None:
+    error, code = failure
     pipeline = ScriptedPipeline([delta(text="a", token_ids=(7,)), error])
     client = await make_client(pipeline=pipeline)
     with caplog.at_level(logging.DEBUG):
