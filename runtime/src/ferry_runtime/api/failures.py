@@ -5,11 +5,28 @@ from __future__ import annotations
 import logging
 import traceback
 
+from starlette.exceptions import HTTPException
+
+from ferry_runtime.api.errors import Refusal
+from ferry_runtime.errors import (
+    CannotFit,
+    DeadlineExceeded,
+    EngineNotReady,
+    InvalidRequest,
+    NotCached,
+    Overloaded,
+)
+
 logger = logging.getLogger(__name__)
+
+# Every day's business of a busy or starting server, counted in metrics.
+_EXPECTED = (Overloaded, EngineNotReady, DeadlineExceeded, NotCached, InvalidRequest, Refusal, CannotFit)
 
 
 def log_failure(request_id: str, error: BaseException) -> None:
-    """One line for an error that became a 5xx answer, with the chain of causes."""
+    """One line for an error that nobody expects, with the chain of causes."""
+    if isinstance(error, _EXPECTED) or (isinstance(error, HTTPException) and error.status_code < 500):
+        return
     places: list[str] = []
     current: BaseException | None = error
     while current is not None and len(places) < 5:

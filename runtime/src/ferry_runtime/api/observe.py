@@ -65,8 +65,7 @@ class Observe:
         self, error: Exception, context: RequestContext, scope: Scope, receive: Receive, send: Send
     ) -> None:
         answer = error_answer(error)
-        if answer.status >= 500:
-            log_failure(context.id, error)
+        log_failure(context.id, error)
         context.extra.setdefault("outcome", answer.detail.code or answer.detail.type)
         # Past the first byte nothing can be said any more: the server cuts the connection.
         if not context.status:

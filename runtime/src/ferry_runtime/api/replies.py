@@ -171,10 +171,8 @@ class EventStream(Response):
             raise
         except Exception as error:  # noqa: BLE001 (it becomes an event; the status is sent)
             self._account.ended_by(error, generation.cache, generation.output_tokens)
-            answer = error_answer(error)
-            if answer.status >= 500:
-                log_failure(request_id, error)
-            await write(b"data: " + answer.body + b"\n\n", more=False)
+            log_failure(request_id, error)
+            await write(b"data: " + error_answer(error).body + b"\n\n", more=False)
             return
         usage = renderer.usage(generation.usage) if self._include_usage else b""
         await write(usage + DONE, more=False)
