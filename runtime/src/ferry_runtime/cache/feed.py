@@ -15,6 +15,7 @@ from enum import Enum, auto
 
 from ferry_runtime.cache import messages
 from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode
+from ferry_runtime.cache.tasks import end
 from ferry_runtime.errors import StoreError
 from ferry_runtime.store.redis_store import Event, RedisStore
 
@@ -68,9 +69,7 @@ class Feed:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await end(self._task)
 
     def freshness(self) -> Freshness:
         age = time.monotonic() - self._contact
@@ -107,7 +106,7 @@ class Feed:
         """Were events trimmed, or the stream replaced, past what was seen?"""
         first, last = await self._store.first_position(), await self._store.last_position()
         self._note_contact()
-        return _order(last) < _order(cursor) or (_order(first) > _order(cursor) and cursor != "0-0")
+        return _order(last) < _order(cursor) or _order(first) > _order(cursor)
 
     async def _reconcile(self) -> None:
         """Make this process hold what the store holds, then follow from where that began."""

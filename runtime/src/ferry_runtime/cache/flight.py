@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from ferry_runtime.cache.contract import Reprioritised
+from ferry_runtime.cache.tasks import end
 from ferry_runtime.errors import DeadlineExceeded, Overloaded
 from ferry_runtime.generation import Answer, CacheInfo, ChoiceDelta, GenerationRequest
 
@@ -82,9 +83,7 @@ class Flight:
         if self._listeners or self.phase is Phase.FINISHED:
             return
         self._on_empty(self)
-        if self._task is not None and not self._task.done():
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await end(self._task)
 
     def retry(self, failed_attempt: int, listener: Listener) -> bool:
         """Make ``listener`` the leader of a new generation, unless another already is.

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ferry_runtime.cache.metrics import CacheMetrics
+from ferry_runtime.cache.tasks import end
 from ferry_runtime.errors import StoreBusy, StoreError, StoreRefused, StoreUnavailable
 from ferry_runtime.store.breaker import Breaker, BreakerState
 from ferry_runtime.store.redis_store import Record, RedisStore
@@ -44,9 +45,7 @@ class SharedTier:
         self._prober = asyncio.create_task(self._probe())
 
     async def stop(self) -> None:
-        if self._prober is not None:
-            self._prober.cancel()
-            await asyncio.wait([self._prober])
+        await end(self._prober)
         with contextlib.suppress(Exception):
             await self.store.close()
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from ferry_runtime.cache.entry import Entry
 from ferry_runtime.cache.metrics import CacheMetrics
+from ferry_runtime.cache.tasks import end
 from ferry_runtime.errors import FerryError
 
 log = logging.getLogger(__name__)
@@ -47,8 +48,7 @@ class Writer:
                 await self._queue.join()
         except TimeoutError:
             self._metrics.writes.labels("dropped").inc(self._queue.qsize())
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        await end(self._task)
         self._task = None
 
     async def _run(self) -> None:

@@ -62,6 +62,7 @@ class RedisStore:
 
     async def close(self) -> None:
         await self._redis.aclose()
+        await self._redis.connection_pool.disconnect()  # a pool that was passed in is left open
 
     async def ping(self) -> None:
         await self._gate.call(self._redis.ping, self._deadline)
