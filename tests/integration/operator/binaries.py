@@ -1,7 +1,7 @@
 """Builds a Kubernetes control plane from Go modules, once per version, and says where it lies.
 
-The tests need a real API server; the modules in `e2e/cluster/go.mod` are all it takes. A cold build takes about a
-quarter of an hour on two cores, so the result is kept in the user's cache folder, keyed by what went into it.
+The tests need a real API server; the modules in `e2e/cluster/go.mod` are all it takes. A cold build takes six
+to fifteen minutes on two cores, so the result is kept in the user's cache folder, keyed by what went into it.
 Run as a script it builds and prints the folder.
 """
 

@@ -1,7 +1,7 @@
-"""A Kubernetes control plane of this test run's own: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
+"""A Kubernetes control plane of this test run's own: etcd, API server, controller-manager, scheduler.
 
-Real server-side apply, CEL, subresources, watches, RBAC, garbage collection and ReplicaSets; no kubelet, so pods exist
-and the tests say in their status what a kubelet would.
+Real server-side apply, CEL, subresources, watches, RBAC, garbage collection and ReplicaSets. There is no
+kubelet: pods exist, and the tests say in their status what a kubelet would.
 """
 
 from __future__ import annotations
@@ -35,6 +35,19 @@ rules:
 """
 
 
+class Status(Exception):
+    """An answer of the API server that is not a success."""
+
+    def __init__(self, code: int, body: dict[str, Any]) -> None:
+        super().__init__(f"{code} {body.get('reason')}: {body.get('message')}")
+        self.code = code
+        self.body = body
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message"))
+
+
 def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -49,7 +62,7 @@ def wait_for(what: str, check: Callable[[], Any], seconds: float = 30.0, every: 
     while time.monotonic() < end:
         try:
             last = check()
-        except (OSError, KeyError, IndexError) as error:
+        except (OSError, KeyError, IndexError, Status) as error:
             last = error
         if last and not isinstance(last, Exception):
             return last
@@ -92,17 +105,12 @@ class Process:
         return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
 
 
-class Status(Exception):
-    """An answer of the API server that is not a success."""
-
-    def __init__(self, code: int, body: dict[str, Any]) -> None:
-        super().__init__(f"{code} {body.get('reason')}: {body.get('message')}")
-        self.code = code
-        self.body = body
-
-    @property
-    def message(self) -> str:
-        return str(self.body.get("message"))
+def _body(data: bytes) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(data)
+    except ValueError:
+        return {"reason": "Unknown", "message": data.decode(errors="replace")}
+    return found
 
 
 @dataclass
@@ -120,7 +128,7 @@ class Api:
         body: Any = None,
         content_type: str = "application/json",
     ) -> dict[str, Any]:
-        request = urllib.request.Request(
+        request = urllib.request.Request(  # noqa: S310  (https, always)
             self.url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
@@ -132,11 +140,11 @@ class Api:
         )
         context = ssl.create_default_context(cafile=str(self.ca))
         try:
-            with urllib.request.urlopen(request, context=context, timeout=20) as answer:
+            with urllib.request.urlopen(request, context=context, timeout=20) as answer:  # noqa: S310
                 result: dict[str, Any] = json.loads(answer.read())
                 return result
         except urllib.error.HTTPError as error:
-            raise Status(error.code, json.loads(error.read())) from None
+            raise Status(error.code, _body(error.read())) from None
 
     def get(self, path: str) -> dict[str, Any]:
         return self.call("GET", path)
@@ -168,9 +176,7 @@ class Api:
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "test",
-            "clusters": [
-                {"name": "test", "cluster": {"server": self.url, "certificate-authority-data": ca}}
-            ],
+            "clusters": [{"name": "test", "cluster": {"server": self.url, "certificate-authority-data": ca}}],
             "users": [{"name": "test", "user": {"token": self.token}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
         }
@@ -315,7 +321,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     try:
         made.etcd.start()
         made.apiserver.start()
-        wait_for("the API server's certificate", lambda: api.ca.exists(), 60)
+        wait_for("the API server's certificate", api.ca.exists, 60)
         made.wait_ready()
         api.kubeconfig(folder / "admin.kubeconfig")
         made.controllers.start()

@@ -19,22 +19,20 @@ _SHARE = Decimal("0.6")  # of the memory limit: the rest is for copies on write 
 _UNLIMITED = 128 * 1024**2  # bytes, where the user took the memory limit away
 
 
-def is_managed(inputs: Inputs) -> bool:
-    cache = inputs.resource.spec.cache
-    return cache.enabled and cache.redis.external is None
-
-
 def build(inputs: Inputs) -> tuple[Planned, ...]:
-    """Everything around the managed Redis; nothing where there is none."""
-    if not is_managed(inputs):
+    """Everything around the managed Redis; nothing where it is the user's.
+
+    The password stays while the cache is switched off: pods are stamped with it, and must not roll then.
+    """
+    cache = inputs.resource.spec.cache
+    if cache.redis.external is not None:
         return ()
-    managed = inputs.resource.spec.cache.redis.managed or ManagedRedis()
+    managed = cache.redis.managed or ManagedRedis()
     secret = inputs.manifest(SECRET, names.redis(inputs.name), Component.REDIS)
-    found = [
-        Planned({**secret, "type": "Opaque"}, Policy.CREATE_ONCE, Generated.REDIS_PASSWORD),
-        Planned(_service(inputs)),
-        Planned(_deployment(inputs, managed)),
-    ]
+    password = Planned({**secret, "type": "Opaque"}, Policy.CREATE_ONCE, Generated.REDIS_PASSWORD)
+    if not cache.enabled:
+        return (password,)
+    found = [password, Planned(_service(inputs)), Planned(_deployment(inputs, managed))]
     if managed.storage is not None:
         found.append(Planned(_claim(inputs, managed)))
     if inputs.resource.spec.network.network_policy.enabled:

@@ -84,7 +84,7 @@ class Executor:
         if observed is not None:
             self._store.put_child(observed)
         if planned.generated:
-            if not owned or observed is None:
+            if not owned or not _made_for(live, owner):
                 kept = {"data": live["data"]} if live.get("data") else {}
                 await self._apply(planned, settled, {**planned.manifest, **kept}, force=owned)
         elif observed is None or observed.digest != planned_digest(planned.manifest):
