@@ -26,10 +26,13 @@ from ferry_runtime.engine.wire import (
     FromWorker,
     Heartbeat,
     Load,
+    Pause,
     Progress,
     Ready,
+    Resume,
     Step,
     Submit,
+    ToWorker,
 )
 from ferry_runtime.errors import EngineDied, EngineError, EngineLoadError, EngineNotReady, RequestFailed
 from ferry_runtime.process import Backoff, ChildCommand, ChildGone, Exit, Supervisor
@@ -128,6 +131,15 @@ class ProcessBackend:
             raise EngineNotReady(self._failure or "The engine is not ready. Retry in a moment.")
         return self._submit(request)
 
+    def pause(self, request_id: str) -> None:
+        """Free an open request's slot and memory within one step; its stream stays open and
+        silent. What it had generated, and will generate, does not change."""
+        self._tell(request_id, Pause(request_id))
+
+    def resume(self, request_id: str) -> None:
+        """Let a paused request go on, ahead of those that wait in the engine."""
+        self._tell(request_id, Resume(request_id))
+
     async def stop(self) -> None:
         self._state.set(EngineState.STOPPED)
         self._fail_all(EngineDied("The engine was stopped while this request was open."))
@@ -193,6 +205,11 @@ class ProcessBackend:
         if self._open.pop(request_id, None) is not None:
             with contextlib.suppress(ChildGone):
                 self._supervisor.send(Cancel(request_id))
+
+    def _tell(self, request_id: str, message: ToWorker) -> None:
+        if request_id in self._open:
+            with contextlib.suppress(ChildGone):
+                self._supervisor.send(message)
 
     def _deliver(self, step: Step) -> None:
         for delta in step.deltas:

@@ -24,6 +24,18 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
     request_id: str
 
 
+class Pause(msgspec.Struct, frozen=True, tag="pause"):
+    """Give up a request's room. It stays open and says nothing until `Resume`."""
+
+    request_id: str
+
+
+class Resume(msgspec.Struct, frozen=True, tag="resume"):
+    """Let a paused request go on, with the tokens that it would have had without the pause."""
+
+    request_id: str
+
+
 class Progress(msgspec.Struct, frozen=True, tag="progress", omit_defaults=True):
     """Loading goes on. ``fraction`` is of this stage, 0 to 1; None: not known."""
 
@@ -62,5 +74,5 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
     stats: EngineStats
 
 
-ToWorker = Load | Submit | Cancel
+ToWorker = Load | Submit | Cancel | Pause | Resume
 FromWorker = Progress | Ready | Fatal | Step | Heartbeat

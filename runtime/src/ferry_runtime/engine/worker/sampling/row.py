@@ -34,6 +34,7 @@ class RowSampler:
         # so -1 and 1 differ and any integer will do.
         seed = random.SystemRandom().getrandbits(64) if sampling.seed is None else sampling.seed
         self._chance = random.Random(f"ferry {seed}")  # noqa: S311 - not for secrets
+        self._draw: float | None = None
         self._bias = _pairs(sampling.logit_bias, device)
         ends = {*eos, *sampling.stop_token_ids}
         self._ends = torch.tensor(sorted(ends), dtype=torch.long, device=device) if ends else None
@@ -61,12 +62,18 @@ class RowSampler:
     def record(self, token_id: int) -> None:
         """``token_id`` was generated."""
         self._generated += 1
+        self._draw = None
         if self._seen is not None:
             self._seen.count(token_id)
 
     def draw(self) -> float:
-        """Uniform in [0, 1), in steps of 2**-52: times any float64 it stays below that number."""
-        return self._chance.getrandbits(52) / (1 << 52)
+        """This token's random number, the same until it is recorded: choosing may be repeated.
+
+        Uniform in [0, 1), in steps of 2**-52: times any float64 it stays below that number.
+        """
+        if self._draw is None:
+            self._draw = self._chance.getrandbits(52) / (1 << 52)
+        return self._draw
 
 
 def _pairs(bias: dict[int, float], device: torch.device) -> tuple[torch.Tensor, torch.Tensor] | None:
