@@ -20,7 +20,8 @@ from ferry_runtime.scheduling.admission import QueueLimits, RejectReason
 from ferry_runtime.scheduling.answer import ScheduledAnswer
 from ferry_runtime.scheduling.core import SchedulerCore
 from ferry_runtime.scheduling.queue import Handicap, by_score
-from ferry_runtime.scheduling.scheduler import Scheduler
+from ferry_runtime.scheduling.room import EngineRoom
+from ferry_runtime.scheduling.scheduler import Pausable, Scheduler
 from ferry_runtime.scheduling.shape import BatchShape, KvMemory
 from ferry_runtime.scheduling.shaping import AdaptiveShaping, FixedShaping, Shaping
 
@@ -123,7 +124,8 @@ class ServingPipeline:
         info = self._backend.info
         managed = info.kv_blocks > 0 and info.kv_block_tokens > 0
         kv = KvMemory(info.kv_blocks, info.kv_block_tokens) if managed else None
-        self._core.fit(_shaping(self._batching, info.slots), kv)
+        room = EngineRoom(kv, can_pause=isinstance(self._backend, Pausable))
+        self._core.fit(_shaping(self._batching, info.slots), room)
         self._shaped = True
 
 

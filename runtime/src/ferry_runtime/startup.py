@@ -15,6 +15,7 @@ from ferry_runtime.engine.protocol import (
 from ferry_runtime.errors import EngineNotReady
 from ferry_runtime.lifecycle import Drainable, Lifecycle, ServiceState
 from ferry_runtime.models.progress import Progress
+from ferry_runtime.scheduling.scheduler import Pausable
 
 
 class DeferredBackend:
@@ -77,9 +78,23 @@ class DeferredBackend:
     def generate(self, request: GenerateRequest) -> DeltaStream:
         return self._required().generate(request)
 
+    # What an engine with memory of its own adds; see `scheduling.scheduler.Pausable`.
+
+    def pause(self, request_id: str) -> None:
+        self._pausable().pause(request_id)
+
+    def resume(self, request_id: str) -> None:
+        self._pausable().resume(request_id)
+
     async def stop(self) -> None:
         if self._inner is not None:
             await self._inner.stop()
+
+    def _pausable(self) -> Pausable:
+        inner = self._required()
+        if not isinstance(inner, Pausable):
+            raise TypeError("this engine cannot pause requests")
+        return inner
 
     def _required(self) -> Backend:
         if self._inner is None:

@@ -5,7 +5,6 @@ The asyncio driver (`scheduler.py`) and the simulations in the tests run this sa
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, field, replace
 
 from ferry_runtime.scheduling.admission import (
@@ -15,11 +14,13 @@ from ferry_runtime.scheduling.admission import (
     occupancy,
     refusal,
 )
-from ferry_runtime.scheduling.job import Expired, Job, Start
+from ferry_runtime.scheduling.deadlines import Deadlines
+from ferry_runtime.scheduling.job import Action, Expired, Job, Pause, Resume, Start
 from ferry_runtime.scheduling.meter import RateMeter, ReturnLine
 from ferry_runtime.scheduling.queue import Handicap, WaitingQueue, by_score
+from ferry_runtime.scheduling.room import EngineRoom, Key
 from ferry_runtime.scheduling.score import Load, ageing_seconds
-from ferry_runtime.scheduling.shape import KvMemory, opens_at
+from ferry_runtime.scheduling.shape import opens_at
 from ferry_runtime.scheduling.shaping import Shaping
 
 # Assumed until measured: a small model on two cores.
@@ -48,24 +49,20 @@ class SchedulerCore:
         self,
         limits: QueueLimits,
         shaping: Shaping,
-        kv: KvMemory | None = None,
+        room: EngineRoom | None = None,
         policy: Handicap = by_score,
     ) -> None:
-        """``limits`` may be replaced at any time. ``kv``: None for engines that manage their own
-        memory."""
+        """``limits`` may be replaced at any time; `fit` tells what the engine has."""
         self.limits = limits
         self.shaping = shaping
         self.shape = shaping.shape(0.0, 0.0)
-        self.kv = kv
+        self._room = room or EngineRoom(None)
         self._queue = WaitingQueue(policy)
         self._open: dict[str, _Open] = {}
         self._tenants: dict[str, int] = {}
-        self._deadlines: list[tuple[float, int, str]] = []
-        self._order = 0
+        self._deadlines = Deadlines(self._open)
         self._waiting_tokens = 0.0
         self._waiting_sequences = 0
-        self._submitted = 0
-        self._blocks = 0
         self._tokens = RateMeter(_PRIOR_TOKENS_PER_SECOND)
         self._starts = RateMeter(_PRIOR_STARTS_PER_SECOND)
         self._line = ReturnLine()
@@ -76,7 +73,7 @@ class SchedulerCore:
     @property
     def waiting(self) -> int:
         """Requests of which no sequence has started, and sequences beyond the engine's slots."""
-        return len(self._queue) + max(0, self._submitted - self.shape.slots)
+        return len(self._queue) + max(0, self._room.sequences - self.shape.slots)
 
     @property
     def waiting_tokens(self) -> float:
@@ -85,7 +82,7 @@ class SchedulerCore:
     @property
     def submitted(self) -> int:
         """Sequences in the engine."""
-        return self._submitted
+        return self._room.sequences
 
     @property
     def open(self) -> int:
@@ -96,21 +93,21 @@ class SchedulerCore:
     def load(self) -> Load:
         return Load(len(self._queue), self._tokens.rate)
 
-    def fit(self, shaping: Shaping, kv: KvMemory | None) -> None:
-        """Take over what the engine turned out to have once it was loaded."""
+    def fit(self, shaping: Shaping, room: EngineRoom) -> None:
+        """Take over what the engine turned out to have, before the first request."""
         self.shaping = shaping
         self.shape = shaping.shape(0.0, 0.0)
-        self.kv = kv
+        self._room = room
 
     # Requests come, change and go.
 
     def admit(self, job: Job, now: float) -> Refusal | None:
         """Take a job, or say why not. O(log n) on average."""
         self._pass_time(now)
-        if self.kv is not None and self.kv.needed(job.capacity_tokens) > self.kv.blocks:
+        if not self._room.ever_fits(job):
             return Refusal(RejectReason.KV_MEMORY)
         held = occupancy(
-            self._queue, self._waiting_tokens, len(self._queue), self.shape.slots, self._submitted
+            self._queue, self._waiting_tokens, len(self._queue), self.shape.slots, self._room.sequences
         )
         refused = refusal(job, held, self.limits, self._tenants)
         if refused is not None:
@@ -121,7 +118,7 @@ class SchedulerCore:
         self._waiting_tokens += job.cost
         self._waiting_sequences += job.sequences
         self._queue.push(job)
-        self._watch(job.queue_deadline, job.id)
+        self._deadlines.watch(job.queue_deadline, job.id)
         self._follow_load()
         return None
 
@@ -137,8 +134,8 @@ class SchedulerCore:
             self._queue.replace(job)
 
     def cancel(self, job_id: str, now: float) -> tuple[int, ...]:
-        """Forget a job. Returns its running choices, which the caller must stop and then report
-        as `finished`."""
+        """Forget a job. Returns its running choices, paused ones too, which the caller must stop
+        and then report as `finished`."""
         self._pass_time(now)
         state = self._open.get(job_id)
         if state is None:
@@ -149,8 +146,9 @@ class SchedulerCore:
             del self._open[job_id]
         return tuple(state.running)
 
-    def progress(self, tokens: int) -> None:
-        """Tokens that the engine got done, prompt or generated: the measured speed."""
+    def progress(self, job_id: str, index: int, tokens: int) -> None:
+        """Tokens that the engine got done for a choice, prompt or generated."""
+        self._room.progress((job_id, index), tokens)
         if self._saturated:
             self._tokens.add(tokens)
 
@@ -161,33 +159,31 @@ class SchedulerCore:
         if state is None or index not in state.running:
             return
         state.running.remove(index)
-        self._submitted -= 1
-        self._blocks -= self._needed(state.job)
+        self._room.leave((job_id, index))
         if not state.running and (state.cancelled or state.started == state.job.sequences):
             del self._open[job_id]
 
     # Time passes.
 
-    def release(self, now: float) -> list[Start]:
-        """Sequences to hand to the engine now, best first."""
+    def release(self, now: float) -> list[Action]:
+        """What to do in the engine now, best first."""
         self._pass_time(now)
         self.shape = self.shaping.shape(now, self._oldest_waited(now))
-        if self._submitted == 0 and self._queue and now < self._window_end():
+        if self._window_open(now):
             return []
-        starts: list[Start] = []
         self._follow_load()
-        while self._submitted < self.shape.capacity:
-            job = self._next(now)
-            if job is None:
+        actions: list[Action] = []
+        while self._room.sequences < self.shape.capacity:
+            following = self._next(now)
+            if not following:
                 break
-            starts.append(self._start(job))
-        return starts
+            actions += following
+        return actions
 
     def expire(self, now: float) -> list[Expired]:
         """Jobs whose time ran out. Queued ones are forgotten; the caller cancels started ones."""
         expired = []
-        while self._deadlines and self._deadlines[0][0] <= now:
-            deadline, _, job_id = heapq.heappop(self._deadlines)
+        for deadline, job_id in self._deadlines.due(now):
             state = self._open.get(job_id)
             if state is None or state.cancelled:
                 continue
@@ -200,48 +196,65 @@ class SchedulerCore:
 
     def next_event(self) -> float | None:
         """When `release` or `expire` must be asked again if nothing else happens."""
-        times = [self._deadlines[0][0]] if self._deadlines else []
-        if self._submitted == 0 and self._queue:
+        times = [self._deadlines.next]
+        if self._idle_with_queue:
             times.append(self._window_end())
-        return min(times, default=None)
+        return min((time for time in times if time is not None), default=None)
 
     # Inside.
 
-    def _next(self, now: float) -> Job | None:
-        """The best job that fits in the engine's memory.
+    def _next(self, now: float) -> list[Action]:
+        """The best sequence that waits, if the engine's memory has room or room can be made.
 
-        A job too large for what is free now lets smaller ones pass, but only until it has waited
-        for the scale of the ageing; from then on memory is kept for it.
+        One too large for what is free lets smaller ones pass, but only until it has waited for
+        the scale of the ageing; from then on memory is kept for it.
         """
-        best = self._queue.peek()
-        if best is None or self._fits(best):
-            return best
-        if now - best.arrival > ageing_seconds(self.limits.timeout):
-            return None
-        return next((job for job in self._queue.best(_BACKFILL) if self._fits(job)), None)
+        first = self._first()
+        if first is None:
+            return []
+        key, job = first
+        if self._room.fits(job):
+            return [self._enter(key, job)]
+        victims = self._room.victims(job, self._queue.rank(job), self._queue.rank, self._tokens.rate)
+        if victims:
+            return [*map(self._pause, victims), self._enter(key, job)]
+        if now - job.arrival > ageing_seconds(self.limits.timeout):
+            return []
+        others = [(self._next_key(other), other) for other in self._queue.best(_BACKFILL)]
+        for other_key, other in [*self._room.paused, *others]:
+            if self._room.fits(other):
+                return [self._enter(other_key, other)]
+        return []
 
-    def _fits(self, job: Job) -> bool:
-        return self.kv is None or self._blocks + self._needed(job) <= self.kv.blocks
+    def _first(self) -> tuple[Key, Job] | None:
+        """Of the queue and of those that were paused, the best rank; the paused at equal rank."""
+        candidates = self._room.paused
+        if (head := self._queue.peek()) is not None:
+            candidates.append((self._next_key(head), head))
+        return min(candidates, key=lambda candidate: self._queue.rank(candidate[1]), default=None)
 
-    def _needed(self, job: Job) -> int:
-        return 0 if self.kv is None else self.kv.needed(job.capacity_tokens)
+    def _next_key(self, job: Job) -> Key:
+        return (job.id, self._open[job.id].started)
 
-    def _start(self, job: Job) -> Start:
+    def _enter(self, key: Key, job: Job) -> Start | Resume:
+        if self._room.enter(key, job):
+            return Resume(*key)
         state = self._open[job.id]
-        start = Start(job, state.started)
         if state.started == 0:
             if self._saturated:
                 self._starts.add(1)
             if job.deadline is not None:
-                self._watch(job.deadline, job.id)
+                self._deadlines.watch(job.deadline, job.id)
         state.running.add(state.started)
         state.started += 1
-        self._submitted += 1
-        self._blocks += self._needed(job)
         self._waiting_sequences -= 1
         if state.started == job.sequences:
             self._dequeue(job)
-        return start
+        return Start(job, key[1])
+
+    def _pause(self, key: Key) -> Pause:
+        self._room.pause(key)
+        return Pause(*key)
 
     def _leave_queue(self, state: _Open) -> None:
         if state.job.id in self._queue:
@@ -260,6 +273,14 @@ class SchedulerCore:
         first = next(iter(self._queue), None)
         return 0.0 if first is None else now - self._open[first.id].admitted
 
+    @property
+    def _idle_with_queue(self) -> bool:
+        return self._room.sequences == 0 and len(self._queue) > 0
+
+    def _window_open(self, now: float) -> bool:
+        """Whether an idle engine still waits for company."""
+        return self._idle_with_queue and not self._room.paused and now < self._window_end()
+
     def _window_end(self) -> float:
         first = next(iter(self._queue))
         return opens_at(self.shape, self._open[first.id].admitted, self._waiting_sequences)
@@ -267,18 +288,10 @@ class SchedulerCore:
     def _follow_load(self) -> None:
         self._queue.follow(self.load.pressure, ageing_seconds(self.limits.timeout))
 
-    def _watch(self, deadline: float, job_id: str) -> None:
-        if len(self._deadlines) > 4 * len(self._open) + 64:
-            # Mostly of jobs that ended in time.
-            self._deadlines = [entry for entry in self._deadlines if entry[2] in self._open]
-            heapq.heapify(self._deadlines)
-        heapq.heappush(self._deadlines, (deadline, self._order, job_id))
-        self._order += 1
-
     @property
     def _saturated(self) -> bool:
         """Only a full batch shows what the server can do."""
-        return self._submitted >= self.shape.batch
+        return self._room.sequences >= self.shape.batch
 
     def _pass_time(self, now: float) -> None:
         if self._now is not None and self._saturated:

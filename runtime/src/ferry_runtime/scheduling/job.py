@@ -35,6 +35,26 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Take a running choice out of the engine, to go on later with the same tokens."""
+
+    job_id: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let a paused choice go on."""
+
+    job_id: str
+    index: int
+
+
+# What `SchedulerCore.release` decides, to be carried out in this order.
+Action = Start | Pause | Resume
+
+
+@dataclass(frozen=True, slots=True)
 class Expired:
     """A job whose time ran out; ``started`` tells a running deadline from a queued one."""
 

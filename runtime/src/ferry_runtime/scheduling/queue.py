@@ -85,9 +85,12 @@ class WaitingQueue:
         keys = heapq.nsmallest(count, (self._key(job) for job in self))
         return [self._jobs[job_id] for *_, job_id in keys]
 
+    def rank(self, job: Job) -> tuple[float, int]:
+        """Where a job stands in the order, waiting or not: lower goes first."""
+        return (job.arrival + self._policy(job, self._pressure, self._ageing), job.priority)
+
     def _key(self, job: Job) -> tuple[float, int, int, str]:
-        behind = self._policy(job, self._pressure, self._ageing)
-        return (job.arrival + behind, job.priority, self._orders[job.id], job.id)
+        return (*self.rank(job), self._orders[job.id], job.id)
 
     def _rebuild(self) -> None:
         self._heap = [self._key(job) for job in self]

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ferry_runtime.engine.protocol import (
     Backend,
@@ -30,7 +30,7 @@ from ferry_runtime.scheduling.admission import Refusal, RejectReason
 from ferry_runtime.scheduling.answer import ScheduledAnswer, Timeline
 from ferry_runtime.scheduling.core import SchedulerCore
 from ferry_runtime.scheduling.cost import OutputEstimator
-from ferry_runtime.scheduling.job import Job, Start
+from ferry_runtime.scheduling.job import Action, Job, Pause, Start
 from ferry_runtime.scheduling.seeds import sampling_of
 
 _log = logging.getLogger(__name__)
@@ -58,6 +58,16 @@ class Observer(Protocol):
     def sequence_ended(self, job: Job, generated: int) -> None:
         """A sequence ended by itself, after ``generated`` tokens."""
         ...
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """A backend that can take a request out of its memory and let it go on later, with the same
+    tokens as without. Its stream stays open and silent meanwhile."""
+
+    def pause(self, request_id: str) -> None: ...
+
+    def resume(self, request_id: str) -> None: ...
 
 
 class Scheduler:
@@ -121,8 +131,8 @@ class Scheduler:
             self._fail(expired.job.id, DeadlineExceeded(_expiry(expired.started)))
         state = self._backend.state
         if state is EngineState.READY:
-            for start in self.core.release(now):
-                self._start(start, now)
+            for action in self.core.release(now):
+                self._carry_out(action, now)
         elif state in (EngineState.FAILED, EngineState.STOPPED):
             self.fail_all(EngineNotReady("The engine has stopped and could not be restarted."))
         self._set_alarm(now, ready=state is EngineState.READY)
@@ -173,6 +183,17 @@ class Scheduler:
             f"{whose} waiting. Try again later.", self.core.retry_after(now), per_tenant=refused.per_tenant
         )
 
+    def _carry_out(self, action: Action, now: float) -> None:
+        if isinstance(action, Start):
+            self._start(action, now)
+            return
+        if not isinstance(self._backend, Pausable):
+            raise TypeError("this backend cannot pause, so its room must not be made with can_pause")
+        if isinstance(action, Pause):
+            self._backend.pause(_sequence_id(action.job_id, action.index))
+        else:
+            self._backend.resume(_sequence_id(action.job_id, action.index))
+
     def _start(self, start: Start, now: float) -> None:
         entry = self._requests.get(start.job.id)
         if entry is None:  # another choice of it could not even be submitted
@@ -183,7 +204,7 @@ class Scheduler:
             answer.timeline.started = now
             self._observer.started(start.job, now - start.job.arrival)
         sequence = GenerateRequest(
-            request_id=f"{request.id}-{start.index}",
+            request_id=_sequence_id(request.id, start.index),
             prompt_token_ids=request.prompt_token_ids,
             sampling=sampling_of(request.sampling, start.index),
         )
@@ -226,7 +247,8 @@ class Scheduler:
             self._look_at_step()
             tokens = len(delta.token_ids)
             if tokens:
-                self.core.progress(tokens if last is not None else tokens + len(request.prompt_token_ids))
+                computed = tokens if last is not None else tokens + len(request.prompt_token_ids)
+                self.core.progress(request.id, start.index, computed)
                 if answer.timeline.first_token is None:
                     answer.timeline.first_token = now
                 if last is None:
@@ -273,6 +295,10 @@ class Scheduler:
             return
         delay = max(due - now, 0.0) if ready else _RESTART_POLL_SECONDS
         self._timer = asyncio.get_running_loop().call_later(delay, self.wake)
+
+
+def _sequence_id(job_id: str, index: int) -> str:
+    return f"{job_id}-{index}"
 
 
 def _expiry(started: bool) -> str:

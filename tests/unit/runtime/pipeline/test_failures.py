@@ -192,3 +192,47 @@ async def test_engine_slots_decide_not_the_declared_batch_when_there_are_fewer(s
     for _ in range(3):
         await service.pipeline.submit(request_of())
     assert len(service.backend.submitted) == 2
+
+
+class PausingBackend(FakeBackend):
+    """The double with an engine's memory of its own: a paused row's stream stays silent."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.calls = []
+        self._aside = {}
+
+    def pause(self, request_id):
+        self.calls.append(("pause", request_id))
+        self._aside[request_id] = self._running.pop(request_id)
+
+    def resume(self, request_id):
+        self.calls.append(("resume", request_id))
+        self._running[request_id] = self._aside.pop(request_id)
+        self._work.set()
+
+
+async def test_an_urgent_request_pauses_a_patient_one_whose_answer_does_not_change(serve, request_of):
+    backend = PausingBackend(slots=2, context_length=64)
+    backend.controls.step_seconds = 0.001
+    service = await serve(backend=backend)  # memory for two sequences of 64 tokens
+    alone = await read(
+        await service.pipeline.submit(request_of(prompt=(5,) * 20, max_tokens=44, temperature=0))
+    )
+    patient = [
+        await service.pipeline.submit(
+            request_of(prompt=(5,) * 20, max_tokens=44, temperature=0, priority=priority)
+        )
+        for priority in (1, 2)
+    ]
+    for answer in patient:
+        await anext(aiter(answer))
+    # Two slots are taken and so is all memory; a third place exists, beyond the slots.
+    urgent = await service.pipeline.submit(request_of(max_tokens=60, priority=-1))
+    assert await read(urgent)
+    rest = await asyncio.gather(*(read(answer) for answer in patient))
+    assert [call for call, _ in backend.calls] == ["pause", "resume"]
+    assert backend.calls[0][1] == backend.submitted[2]
+    whole = "".join(item.delta.text for item in alone)
+    assert all(whole.endswith("".join(item.delta.text for item in items)) for items in rest)
+    assert all(items[-1].delta.finish_reason == "length" for items in rest)

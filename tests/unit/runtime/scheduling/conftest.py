@@ -11,8 +11,9 @@ import pytest
 
 from ferry_runtime.scheduling.admission import QueueLimits, RejectReason
 from ferry_runtime.scheduling.core import SchedulerCore
-from ferry_runtime.scheduling.job import Job
+from ferry_runtime.scheduling.job import Action, Job, Pause, Resume, Start
 from ferry_runtime.scheduling.queue import Handicap, by_score
+from ferry_runtime.scheduling.room import EngineRoom
 from ferry_runtime.scheduling.shape import BatchShape, KvMemory
 from ferry_runtime.scheduling.shaping import FixedShaping, Shaping
 
@@ -29,6 +30,7 @@ class Row:
     index: int
     prompt: int
     tokens: int
+    done: int = 0
 
 
 @dataclass
@@ -52,6 +54,8 @@ class Simulation:
     ended: dict[str, float] = field(default_factory=dict)
     expired: dict[str, float] = field(default_factory=dict)
     most_rows: int = 0
+    set_aside: dict[tuple[str, int], Row] = field(default_factory=dict)
+    pauses: list[str] = field(default_factory=list)
 
     def run(self, jobs: Iterable[Job], next_job: NextJob | None = None) -> Simulation:
         """``next_job`` makes a closed loop: what a user sends when its last request has ended."""
@@ -97,10 +101,11 @@ class Simulation:
             if row.prompt:
                 part = min(row.prompt, budget)
                 row.prompt, budget, duration = row.prompt - part, budget - part, duration + part * PREFILL
-                self.core.progress(part)
+                self.core.progress(row.job.id, row.index, part)
             else:
                 row.tokens -= 1
-                self.core.progress(1)
+                row.done += 1
+                self.core.progress(row.job.id, row.index, 1)
         self.now += duration
         for row in running:
             if not row.prompt and row.job.id not in self.first_token:
@@ -116,13 +121,31 @@ class Simulation:
             self.expired[gone.job.id] = self.now
             for index in self.core.cancel(gone.job.id, self.now):
                 self.rows = [row for row in self.rows if (row.job.id, row.index) != (gone.job.id, index)]
+                self.set_aside.pop((gone.job.id, index), None)
                 self.core.finished(gone.job.id, index, self.now)
-        for start in self.core.release(self.now):
-            job = start.job
-            self.order.append((job.id, start.index))
-            self.started.setdefault(job.id, self.now)
-            length = self.actual.get(job.id, max(1, round(job.expected_tokens)))
-            self.rows.append(Row(job, start.index, job.prompt_tokens if start.index == 0 else 0, length))
+        for action in self.core.release(self.now):
+            self._carry_out(action)
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case Start():
+                self._start(action)
+            case Pause(job_id, index):
+                (row,) = [row for row in self.rows if (row.job.id, row.index) == (job_id, index)]
+                self.rows.remove(row)
+                self.set_aside[job_id, index] = row
+                self.pauses.append(job_id)
+            case Resume(job_id, index):
+                row = self.set_aside.pop((job_id, index))
+                row.prompt = row.job.prompt_tokens + row.done  # computed again
+                self.rows.append(row)
+
+    def _start(self, start: Start) -> None:
+        job = start.job
+        self.order.append((job.id, start.index))
+        self.started.setdefault(job.id, self.now)
+        length = self.actual.get(job.id, max(1, round(job.expected_tokens)))
+        self.rows.append(Row(job, start.index, job.prompt_tokens if start.index == 0 else 0, length))
 
 
 @pytest.fixture
@@ -136,12 +159,13 @@ def simulate():
         actual: dict[str, int] | None = None,
         shaping: Shaping | None = None,
         row_seconds: float = 0.0,
+        can_pause: bool = False,
         **limits: float | None,
     ) -> Simulation:
         core = SchedulerCore(
             replace(QueueLimits(max_requests=10_000, max_tokens=10**9, timeout=60.0), **limits),
             shaping or FixedShaping(BatchShape(slots=slots, batch=slots, max_wait=max_wait)),
-            kv,
+            EngineRoom(kv, can_pause=can_pause),
             policy,
         )
         return Simulation(core, actual or {}, row_seconds)
