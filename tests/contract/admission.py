@@ -8,6 +8,7 @@ integration tests; this one makes the rules testable in milliseconds.
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -59,6 +60,8 @@ class Admission:
     def __init__(self, crd: Schema, *, strict: bool = True) -> None:
         self.schema: Schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         self._strict = strict
+        # celpy raises the recursion limit when it is first used; hypothesis watches it within a test.
+        celpy.Environment()
         self._validator = jsonschema.Draft202012Validator(_for_jsonschema(self.schema))
 
     def create(self, manifest: Mapping[str, Any]) -> Outcome:
@@ -169,15 +172,13 @@ def broken_rules(schema: Schema, value: Any, old: Any, path: str) -> Iterator[Re
         for index, item in enumerate(value):
             yield from broken_rules(schema.get("items", {}), item, None, f"{path}[{index}]")
     for rule in schema.get("x-kubernetes-validations", []):
-        activation = {"self": to_cel(schema, value)}
-        if "oldSelf" in rule["rule"]:
-            if old is None:
-                continue
-            activation["oldSelf"] = to_cel(schema, old)
-        if not _evaluate(rule["rule"], activation):
+        if "oldSelf" in rule["rule"] and old is None:
+            continue
+        sees = (schema, value, old)
+        if not _evaluate(rule["rule"], *sees):
             message = rule["message"]
             if "messageExpression" in rule:
-                message = str(_evaluate(rule["messageExpression"], activation))
+                message = str(_evaluate(rule["messageExpression"], *sees))
             yield Refusal((path + rule.get("fieldPath", "")).lstrip("."), message)
 
 
@@ -250,5 +251,13 @@ def _program(source: str) -> Any:
     return environment.program(environment.compile(source), functions=_FUNCTIONS)
 
 
-def _evaluate(source: str, activation: dict[str, Any]) -> Any:
-    return _program(source).evaluate(activation)
+# The interpreter takes milliseconds, and most of a manifest is the same defaults again and again.
+_known: dict[tuple[str, str, str], Any] = {}
+
+
+def _evaluate(source: str, schema: Schema, value: Any, old: Any) -> Any:
+    key = (source, json.dumps(value, sort_keys=True), json.dumps(old, sort_keys=True))
+    if key not in _known:
+        activation = {"self": to_cel(schema, value), "oldSelf": to_cel(schema, old)}
+        _known[key] = _program(source).evaluate(activation)
+    return _known[key]

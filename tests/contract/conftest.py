@@ -1,4 +1,4 @@
-"""The CRD as an API server sees it, and the table of manifests that are refused."""
+"""The CRD as an API server sees it, and the tables of manifests that are refused and accepted."""
 
 from __future__ import annotations
 
@@ -32,27 +32,13 @@ def _load(name: str) -> ModuleType:
 
 @dataclass(frozen=True)
 class Row:
-    """A manifest that is refused; see invalid_manifests.yaml."""
+    """A manifest of a table, and for one that is refused what is said where."""
 
     id: str
     manifest: dict[str, Any]
-    at: str
-    server: str
-    python: str
-
-
-def invalid_rows() -> list[Row]:
-    table = yaml.safe_load((HERE / "invalid_manifests.yaml").read_text(encoding="utf-8"))
-    return [
-        Row(
-            id=row["id"],
-            manifest=changed(table["base"], row.get("set", {}), row.get("unset", [])),
-            at=row["at"],
-            server=row.get("server", row.get("says")),
-            python=row.get("python", row.get("says")),
-        )
-        for row in table["rows"]
-    ]
+    at: str = ""
+    server: str = ""
+    python: str = ""
 
 
 def changed(base: dict[str, Any], values: dict[str, Any], unset: list[str] = []) -> dict[str, Any]:  # noqa: B006
@@ -73,9 +59,28 @@ def changed(base: dict[str, Any], values: dict[str, Any], unset: list[str] = [])
     return manifest
 
 
+def table(name: str) -> list[Row]:
+    content = yaml.safe_load((HERE / name).read_text(encoding="utf-8"))
+    return [
+        Row(
+            id=row["id"],
+            manifest=changed(content["base"], row.get("set", {}), row.get("unset", [])),
+            at=row.get("at", ""),
+            server=row.get("server", row.get("says", "")),
+            python=row.get("python", row.get("says", "")),
+        )
+        for row in content["rows"]
+    ]
+
+
+INVALID = table("invalid_manifests.yaml")
+VALID = table("valid_manifests.yaml")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "invalid" in metafunc.fixturenames:
-        metafunc.parametrize("invalid", [pytest.param(row, id=row.id) for row in invalid_rows()])
+    for name, rows in (("invalid", INVALID), ("valid", VALID)):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, [pytest.param(row, id=row.id) for row in rows])
 
 
 @pytest.fixture(scope="session")
@@ -91,8 +96,13 @@ def admission(definition: dict[str, Any]) -> Any:
 
 
 @pytest.fixture(scope="session")
-def rows() -> list[Row]:
-    return invalid_rows()
+def invalid_rows() -> list[Row]:
+    return INVALID
+
+
+@pytest.fixture(scope="session")
+def valid_rows() -> list[Row]:
+    return VALID
 
 
 @pytest.fixture

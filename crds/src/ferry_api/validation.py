@@ -43,6 +43,11 @@ def validate(document: Mapping[str, Any] | InferenceService) -> list[Problem]:
     return list(dict.fromkeys(problems))
 
 
+def validate_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Problem]:
+    """What may not become of a stored object, both of them valid by themselves."""
+    return list(_forbidden_changes(_ROOT, parse(old), parse(new), ()))
+
+
 def parse(document: Mapping[str, Any]) -> InferenceService:
     """The typed object of a document that `validate` finds nothing wrong with."""
     return InferenceService.model_validate(without_nulls(document), by_alias=True, by_name=False)
@@ -167,9 +172,10 @@ class _Rules:
             yield from _broken_rules(shape, model.model_validate(raw, by_alias=True, by_name=False), path)
 
     def _items(self, shape: Shape, item: Shape, raw: Any, path: Path, below_spec: str) -> Iterator[Problem]:
-        if isinstance(raw, Mapping):
-            entries: Sequence[tuple[str | int, Any]] = list(raw.items())
-        elif isinstance(raw, list):
+        entries: Sequence[tuple[str | int, Any]]
+        if shape.kind is Kind.MAP and isinstance(raw, Mapping):
+            entries = list(raw.items())
+        elif shape.kind is Kind.ARRAY and isinstance(raw, list):
             entries = list(enumerate(raw))
             if shape.list_key is not None:
                 yield from _duplicates(shape.list_key, raw, path)
@@ -190,6 +196,19 @@ def _broken_rules(shape: Shape, typed: Any, path: Path) -> Iterator[Problem]:
         if not rule.holds(typed):
             field = f".{rule.field}" if rule.field is not None else ""
             yield Problem((dotted(path) + field).lstrip("."), rule.sentence(typed))
+
+
+def _forbidden_changes(shape: Shape, old: Any, new: Any, path: Path) -> Iterator[Problem]:
+    """Like the API server, only where both have the value; the items of lists have no past."""
+    if old is None or new is None:
+        return
+    for change in shape.changes:
+        if not change.holds(new, old):
+            at = (*path, change.field) if change.field is not None else path
+            yield Problem(dotted(at), change.message)
+    for member in _members(shape):
+        before, after = getattr(old, member.attribute), getattr(new, member.attribute)
+        yield from _forbidden_changes(member.shape, before, after, (*path, member.name))
 
 
 def _duplicates(key: str, raw: list[Any], path: Path) -> Iterator[Problem]:

@@ -69,19 +69,7 @@ class ModelStorage(SpecModel):
             )
         ),
     ] = Field(None, alias="class", description="StorageClass of the claim; unset: the cluster's default.")
-    access_mode: Annotated[
-        AccessMode,
-        Changes(
-            (
-                TransitionRule(
-                    "self == oldSelf",
-                    lambda new, old: new == old,
-                    "the access mode of a claimed volume cannot be changed: restore it, or claim a "
-                    "volume with the other mode yourself and name it in existingClaim",
-                ),
-            )
-        ),
-    ] = Field(
+    access_mode: AccessMode = Field(
         AccessMode.READ_WRITE_ONCE,
         description="Access mode of the claim. With ReadWriteOnce an update stops the old pod before "
         "the new one starts.",
@@ -105,6 +93,19 @@ class ModelStorage(SpecModel):
             lambda s: s.existing_claim is None or s.class_ is None,
             "says how to claim a new volume, existingClaim names one that exists: remove one of the two",
             field="class",
+        ),
+    )
+    TRANSITIONS = (
+        TransitionRule(
+            "has(self.existingClaim) || has(oldSelf.existingClaim) || self.accessMode == oldSelf.accessMode",
+            lambda new, old: (
+                new.existing_claim is not None
+                or old.existing_claim is not None
+                or new.access_mode == old.access_mode
+            ),
+            "the access mode of a claimed volume cannot be changed: restore it, or claim a volume with the "
+            "other mode yourself and name it in existingClaim",
+            field="accessMode",
         ),
     )
 

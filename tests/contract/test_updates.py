@@ -1,0 +1,61 @@
+"""What may not change on a stored resource."""
+
+from __future__ import annotations
+
+import pytest
+
+from ferry_api.validation import validate_update
+
+GROW = "a volume can grow, not shrink"
+CLASS = "the class of a claimed volume cannot be changed"
+MODE = "the access mode of a claimed volume cannot be changed"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        pytest.param({"size": "10Gi"}, {"size": "9Gi"}, ("size", GROW), id="shrunk"),
+        pytest.param({"size": "10Gi"}, {"size": 1 << 30}, ("size", GROW), id="shrunk in bytes"),
+        pytest.param(
+            {"size": "1Gi", "class": "a"}, {"size": "1Gi", "class": "b"}, ("class", CLASS), id="class"
+        ),
+        pytest.param(
+            {"size": "1Gi"}, {"size": "1Gi", "accessMode": "ReadWriteMany"}, ("accessMode", MODE), id="mode"
+        ),
+    ],
+)
+def test_a_claimed_volume_is_not_changed_in_place(admission, manifest, before, after, refused):
+    at, says = refused
+    old, new = manifest({"spec.model.storage": before}), manifest({"spec.model.storage": after})
+    path = f"spec.model.storage.{at}"
+    (refusal,) = admission.update(old, new).refusals
+    assert refusal.path == path
+    assert says in refusal.message
+    (problem,) = validate_update(old, new)
+    assert (problem.path, problem.message) == (refusal.path, refusal.message)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param({"size": "10Gi"}, {"size": "20Gi"}, id="grown"),
+        pytest.param({"size": "1Gi"}, {"size": 1 << 30}, id="same in another spelling"),
+        pytest.param({"size": "1Gi"}, {"existingClaim": "mine"}, id="own claim instead"),
+        pytest.param(
+            {"size": "1Gi"},
+            {"existingClaim": "mine", "accessMode": "ReadWriteMany"},
+            id="own claim of another mode",
+        ),
+    ],
+)
+def test_other_changes_of_storage_pass(admission, manifest, before, after):
+    old, new = manifest({"spec.model.storage": before}), manifest({"spec.model.storage": after})
+    assert admission.update(old, new).refusals == []
+    assert validate_update(old, new) == []
+
+
+def test_storage_may_come_and_go(admission, manifest):
+    bare, stored = manifest(), manifest({"spec.model.storage": {"size": "1Gi"}})
+    assert admission.update(bare, stored).accepted
+    assert admission.update(stored, bare).accepted
+    assert validate_update(bare, stored) == validate_update(stored, bare) == []
