@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ferry_runtime.process.framing import (
@@ -19,6 +19,7 @@ class Note(msgspec.Struct, frozen=True):
     text: str
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=50), max_size=8), st.lists(st.integers(1, 40), min_size=1))
 def test_any_partition_of_the_stream_gives_the_same_frames(texts: list[str], sizes: list[int]) -> None:
     stream = b"".join(bytes(encode_frame(Note(text))) for text in texts)

@@ -1,7 +1,7 @@
 """Stop strings never leak, however tokens cut the text."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ferry_runtime.engine.worker.stops import StopFilter
@@ -30,6 +30,7 @@ def char_by_char(text: str, stops: list[str]) -> tuple[str, str | None]:
     return text, None
 
 
+@settings(deadline=None)
 @given(letters, stop_lists, st.lists(st.integers(1, 5), min_size=1))
 @example("abc", ["b", "abc"], [3])
 @example("aab", ["ab"], [1])
@@ -43,6 +44,7 @@ def test_the_cut_into_tokens_does_not_matter(text: str, stops: list[str], sizes:
     assert ("".join(shown), matched) == char_by_char(text, stops)
 
 
+@settings(deadline=None)
 @given(letters, stop_lists)
 def test_what_is_shown_is_never_taken_back(text: str, stops: list[str]) -> None:
     expected, _ = char_by_char(text, stops)
