@@ -37,30 +37,26 @@ class Stock:
         """:raises ApiError: when a list could not be had; what was listed before it is kept."""
         self.served = frozenset([kind for kind in OPTIONAL if await self._api.serves(kind)])
         absent = frozenset(OPTIONAL) - self.served
-        for kind in CHILDREN:
-            if kind not in absent:
-                await self._children(kind)
-        resources = [
-            resource
-            for namespace in self._namespaces()
-            async for resource in self._api.each(INFERENCE_SERVICE, namespace, "")
-        ]
-        for resource in resources:
-            resource["metadata"].pop("managedFields", None)
-        self._store.keep_resources(resources)
+        for namespace in self._settings.namespaces or (None,):
+            for kind in CHILDREN:
+                if kind not in absent:
+                    await self._children(kind, namespace)
+            await self._resources(namespace)
         self._metrics.services.set(len(self._store))
 
-    async def _children(self, kind: Kind) -> None:
-        found = []
-        for namespace in self._namespaces():
-            async for live in self._api.each(kind, namespace, labels.WATCHED):
-                observed = observe(kind, live)
-                if observed is not None:
-                    found.append(observed)
-        self._store.keep_children(kind, found)
+    async def _children(self, kind: Kind, namespace: str | None) -> None:
+        found, version = [], 0
+        async for version, page in self._api.pages(kind, namespace, labels.WATCHED):  # noqa: B007  (used below)
+            found += [child for live in page if (child := observe(kind, live)) is not None]
+        self._store.keep_children(kind, found, namespace, version)
 
-    def _namespaces(self) -> tuple[str | None, ...]:
-        return self._settings.namespaces or (None,)
+    async def _resources(self, namespace: str | None) -> None:
+        found, version = [], 0
+        async for version, page in self._api.pages(INFERENCE_SERVICE, namespace, ""):  # noqa: B007
+            for resource in page:
+                resource["metadata"].pop("managedFields", None)
+                found.append(resource)
+        self._store.keep_resources(found, namespace, version)
 
 
 class Leader:

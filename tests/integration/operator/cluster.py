@@ -167,8 +167,13 @@ class Api:
     def create(self, path: str, body: Any) -> dict[str, Any]:
         return self.call("POST", path, body)
 
-    def delete(self, path: str, policy: str = "Background") -> dict[str, Any]:
-        return self.call("DELETE", path, {"propagationPolicy": policy})
+    def delete(self, path: str, policy: str = "Background") -> None:
+        """Also of what is gone already."""
+        try:
+            self.call("DELETE", path, {"propagationPolicy": policy})
+        except Status as error:
+            if error.code != 404:
+                raise
 
     def kubeconfig(self, path: Path) -> Path:
         ca = base64.b64encode(self.ca.read_bytes()).decode()
@@ -313,7 +318,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
             "--use-service-account-credentials=false",
             "--controllers=garbage-collector-controller,namespace-controller,deployment-controller,"
             "replicaset-controller,serviceaccount-controller,disruption-controller,"
-            "horizontal-pod-autoscaler-controller,persistentvolume-binder-controller",
+            "horizontal-pod-autoscaler-controller,persistentvolumeclaim-protection-controller",
         ),
         scheduler=_client_of("scheduler", parts.scheduler, folder),
         api=api,

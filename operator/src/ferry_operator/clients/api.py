@@ -55,8 +55,13 @@ class KubernetesApi:
         """The object's metadata alone: a Secret's contents stay on the server."""
         return await self._get(kind, kind.path(namespace, name), _METADATA_ONLY)
 
-    async def each(self, kind: Kind, namespace: str | None, label_selector: str) -> AsyncIterator[Manifest]:
-        """Every object that matches, page by page; no namespace: of all namespaces."""
+    async def pages(
+        self, kind: Kind, namespace: str | None, label_selector: str
+    ) -> AsyncIterator[tuple[int, list[Manifest]]]:
+        """Every object that matches, page by page; no namespace: of all namespaces.
+
+        Each page comes with the resourceVersion that the whole list is of: what is not in it may be younger.
+        """
         more: str | None = None
         while True:
             query = [("labelSelector", label_selector), ("limit", str(_PAGE))]
@@ -66,7 +71,7 @@ class KubernetesApi:
             for item in page["items"]:
                 item.setdefault("apiVersion", kind.api_version)
                 item.setdefault("kind", kind.kind)
-                yield item
+            yield int(page["metadata"]["resourceVersion"]), page["items"]
             more = page["metadata"].get("continue")
             if not more:
                 return

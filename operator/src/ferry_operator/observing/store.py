@@ -76,21 +76,36 @@ class Store:
                 del self._children[key]
         return key
 
-    def keep_resources(self, listed: Iterable[Resource]) -> set[Key]:
-        """Replace everything by a fresh list; deletions that no watch reported are found this way."""
+    def keep_resources(self, listed: Iterable[Resource], namespace: str | None, version: int) -> set[Key]:
+        """Take in a whole list of a namespace (or of all), as it was at a version; returns what was gone.
+
+        Deletions that no watch reported are found this way. What is younger than the list is not missing.
+        """
         fresh = {self.put_resource(resource) for resource in listed}
-        gone = set(self._resources) - fresh
+        gone = {
+            key
+            for key, resource in self._resources.items()
+            if key not in fresh and namespace in (None, key.namespace) and _version(resource) <= version
+        }
         for key in gone:
             del self._resources[key]
         return gone
 
-    def keep_children(self, kind: Kind, listed: Iterable[Observed]) -> set[Key]:
+    def keep_children(
+        self, kind: Kind, listed: Iterable[Observed], namespace: str | None, version: int
+    ) -> set[Key]:
         """The same for the children of one kind; returns whose children were gone."""
         fresh: set[tuple[str, str]] = set()
         for child in listed:
             self.put_child(child)
             fresh.add((child.namespace, child.name))
-        gone = [child for child in self._of_kind(kind) if (child.namespace, child.name) not in fresh]
+        gone = [
+            child
+            for child in self._of_kind(kind)
+            if (child.namespace, child.name) not in fresh
+            and namespace in (None, child.namespace)
+            and child.version <= version
+        ]
         return {self.drop_child(child) for child in gone}
 
     def _of_kind(self, kind: Kind) -> Iterator[Observed]:

@@ -1,0 +1,185 @@
+"""The status is true in every state, and says why in Kubernetes' own words."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.integration.operator.cluster import wait_for
+from tests.integration.operator.node import loading, node, out_of_memory, serving, waiting
+
+_TYPES = ["Available", "CacheReady", "Progressing", "Ready", "RuntimeReady", "Stalled"]
+_IMAGE = "example.com/runtime:new"
+
+
+def truths(chat):
+    return {c["type"]: (c["status"], c["reason"]) for c in chat.get()["status"]["conditions"]}
+
+
+def scale_of(chat):
+    return chat.api.get(f"{chat.own}/scale")
+
+
+def test_while_weights_are_loaded(ferry, service, machine):
+    machine.by_image[_IMAGE] = loading
+    chat = service(engine={"image": _IMAGE})
+    chat.wait("Ready", "False", "Loading")
+    found = truths(chat)
+    assert sorted(found) == _TYPES
+    assert found["Available"] == ("False", "Loading")
+    assert found["Progressing"] == ("True", "Loading")
+    assert found["Stalled"][0] == "False"
+
+
+def test_when_it_serves(ferry, service):
+    chat = service()
+    chat.wait("Ready", "True", "Serving")
+    chat.wait("CacheReady", "True", "Serving")
+    found = truths(chat)
+    assert sorted(found) == _TYPES
+    assert found["Available"] == ("True", "Serving")
+    assert found["Progressing"] == ("False", "Complete")
+    assert found["Stalled"] == ("False", "Serving")
+    status = chat.get()["status"]
+    assert status["observedGeneration"] == chat.get()["metadata"]["generation"]
+    assert status["authentication"] == "Anonymous"
+    assert status["image"] == chat.template()["spec"]["containers"][0]["image"]
+
+
+def test_available_stays_true_while_a_new_revision_rolls(ferry, service, machine):
+    chat = service()
+    chat.wait("Ready", "True")
+    since = chat.condition("Available")["lastTransitionTime"]
+    machine.by_image[_IMAGE] = loading
+    chat.apply(engine={"image": _IMAGE})
+    chat.wait("Ready", "False", "RollingOut")
+    assert chat.condition("Available")["status"] == "True"
+    machine.by_image[_IMAGE] = serving
+    chat.wait("Ready", "True", "Serving")
+    assert chat.condition("Available")["status"] == "True"
+    assert chat.condition("Available")["lastTransitionTime"] == since
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        ("ImagePullBackOff", "Back-off pulling image"),
+        ("CreateContainerConfigError", 'secret "x" not found'),
+        ("OOMKilled", "resources.limits.memory"),
+        ("CrashLoopBackOff", "back-off 5m0s"),
+    ],
+)
+def test_a_broken_pod_is_named_with_its_reason(ferry, service, machine, reason, says):
+    machine.by_image[_IMAGE] = out_of_memory if reason == "OOMKilled" else waiting(reason, says)
+    chat = service(engine={"image": _IMAGE})
+    found = chat.wait("Ready", "False", reason)
+    assert says in found["message"]
+    chat.wait("Stalled", "True", reason)
+    chat.wait("Available", "False", reason)
+    warned = [event for event in chat.events() if event[:2] == ("Warning", reason)]
+    assert warned
+
+
+def test_a_broken_new_revision_leaves_the_old_one_available(ferry, service, machine):
+    chat = service()
+    chat.wait("Ready", "True")
+    machine.by_image[_IMAGE] = waiting("ImagePullBackOff", "no such image")
+    chat.apply(engine={"image": _IMAGE})
+    chat.wait("Ready", "False", "ImagePullBackOff")
+    chat.wait("Stalled", "True")
+    assert chat.condition("Available")["status"] == "True"
+
+
+def test_a_gpu_that_nobody_has_is_named(ferry, service):
+    chat = service(resources={"limits": {"nvidia.com/gpu": 1}})
+    found = chat.wait("Ready", "False", "Unschedulable")
+    assert "Insufficient nvidia.com/gpu" in found["message"]
+    assert chat.condition("Progressing")["status"] == "True"
+
+
+def test_suspended_and_back(ferry, service):
+    chat = service(replicas=2)
+    chat.wait("Ready", "True")
+    chat.apply(replicas=2, suspend=True)
+    chat.wait("Ready", "False", "Suspended")
+    wait_for("the pods to go", lambda: not chat.all("pods"), 20)
+    chat.wait("Available", "False", "Suspended")
+    chat.wait("CacheReady", "False", "Suspended")
+    assert chat.get()["spec"]["replicas"] == 2
+    chat.apply(replicas=2)
+    chat.wait("Ready", "True")
+    assert chat.deployment()["spec"]["replicas"] == 2
+
+
+def test_scaled_to_zero_by_the_scale_subresource_stays_zero_and_comes_back(ferry, service):
+    chat = service()
+    chat.wait("Ready", "True")
+    for count, reason in ((0, "ScaledToZero"), (3, "Serving")):
+        chat.api.merge(f"{chat.own}/scale", {"spec": {"replicas": count}})
+        chat.wait("Ready", "True" if count else "False", reason)
+        assert chat.deployment()["spec"]["replicas"] == count
+        scale = scale_of(chat)
+        assert scale["spec"].get("replicas", 0) == count
+        wait_for("the count", lambda n=count: scale_of(chat)["status"]["replicas"] == n)
+    assert scale["status"]["selector"]
+    time.sleep(1)
+    assert chat.deployment()["spec"]["replicas"] == 3
+
+
+def test_a_missing_secret_is_named_and_noticed_when_it_comes(ferry, service):
+    chat = service(auth={"apiKeysSecretRef": {"name": "keys"}})
+    found = chat.wait("Ready", "False", "SecretNotFound")
+    assert "Secret keys does not exist" in found["message"]
+    assert "spec.auth.apiKeysSecretRef" in found["message"]
+    assert chat.get()["status"]["authentication"] == "ApiKeys"
+    chat.api.create(chat.path("secrets"), {"metadata": {"name": "keys"}, "stringData": {"a": "{}"}})
+    chat.wait("Ready", "True", seconds=40)
+
+
+def test_redis_down_does_not_make_the_service_unready(ferry, service, machine):
+    chat = service()
+    chat.wait("Ready", "True")
+    chat.wait("CacheReady", "True")
+    redis = chat.child("deployments", "chat-redis")["spec"]["template"]["spec"]["containers"][0]["image"]
+    machine.by_image[redis] = out_of_memory
+    chat.wait("CacheReady", "False", "OOMKilled")
+    assert chat.condition("Ready")["status"] == "True"
+
+
+def test_a_template_that_the_api_server_refuses_is_said(ferry, service):
+    chat = service()
+    chat.wait("Ready", "True")
+    bad = {"name": "runtime", "ports": [{"name": "http", "containerPort": 99999, "protocol": "TCP"}]}
+    chat.apply(podTemplate={"spec": {"containers": [bad]}})
+    found = chat.wait("Ready", "False", "Refused")
+    assert "99999" in found["message"]
+    assert chat.condition("Available")["status"] == "True"
+    chat.apply()
+    chat.wait("Ready", "True")
+
+
+def test_events_tell_turning_points_only_once(ferry, service):
+    chat = service()
+    chat.wait("Ready", "True")
+    chat.wait("CacheReady", "True")
+    time.sleep(1)
+    before = chat.events()
+    assert len([event for event in before if event[1] == "Serving"]) <= 3
+    ferry.restart().wait_leading()
+    time.sleep(2)
+    assert chat.events() == before
+
+
+def test_one_gpu_is_handed_over_from_the_old_pod_to_the_new(plane, ferry, service):
+    pool = {"pool": f"gpu-{ferry.port}"}
+    with node(plane.api, f"gpu-{ferry.port}", pool, **{"nvidia.com/gpu": "1"}) as gpu:
+        chat = service(resources={"limits": {"nvidia.com/gpu": 1}}, nodeSelector=pool)
+        chat.wait("Ready", "True")
+        assert chat.deployment()["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+        gpu.by_image["broken:1"] = waiting("ImagePullBackOff", "no such image")
+        more = {"resources": {"limits": {"nvidia.com/gpu": 1}}, "nodeSelector": pool}
+        chat.apply(engine={"image": "broken:1"}, **more)
+        chat.wait("Ready", "False", "ImagePullBackOff")
+        chat.apply(engine={"image": "mended:1"}, **more)
+        chat.wait("Ready", "True", seconds=40)
+        assert chat.template()["spec"]["containers"][0]["image"] == "mended:1"
