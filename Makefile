@@ -51,6 +51,10 @@ format: install ## Rewrite what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: generate
+generate: install ## Write the CRD and its reference from the types in crds/src
+	$(BIN)/python -m ferry_api.generate
+
 COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 .PHONY: lock
