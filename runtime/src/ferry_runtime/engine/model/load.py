@@ -30,7 +30,7 @@ _REGION_MULTIPLE = 64  # tokens; Deterministic numerics read keys and values in 
 Progress = Callable[[str, float], None]
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def load_runner(
     directory: Path, cold: ColdConfig, *, threads: int | None = None, progress: Progress | None = None
 ) -> TorchRunner:

@@ -49,7 +49,7 @@ class TorchRunner:
     def release(self, sequence: SequenceId, *, tokens: Sequence[int] = ()) -> None:
         self._pool.release(sequence, tokens)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def step(self, decode: Sequence[Row], prefill: Sequence[Row]) -> Mapping[SequenceId, torch.Tensor]:
         rows = [*sorted(decode, key=lambda row: self._pool.running(row.sequence).index), *prefill]
         if not rows:
@@ -60,8 +60,9 @@ class TorchRunner:
         )
         tokens = [token for row in rows for token in row.token_ids]
         positions = [row.start + i for row in rows for i in range(len(row.token_ids))]
-        hidden = self._decoder.hidden(self._tensor(tokens), self._tensor(positions), attention)
-        logits = self._logits(rows, hidden)
+        with torch.inference_mode():
+            hidden = self._decoder.hidden(self._tensor(tokens), self._tensor(positions), attention)
+        logits = self._logits(rows, hidden)  # outside, so that the caller may change them in place
         for row in rows:
             self._pool.extend(row.sequence, row.start, row.token_ids)
         return logits
