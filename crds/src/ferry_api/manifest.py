@@ -67,10 +67,11 @@ def _is_ours(document: Document) -> bool:
 
 
 def _problems(document: Document) -> list[Problem]:
-    return [
+    found = [
         Problem(problem.path, problem.message, document.line_of(problem.path))
         for problem in validate(document.content)
     ]
+    return sorted(found, key=lambda problem: problem.line or 0)
 
 
 def _nothing_found(documents: list[Document]) -> Problem:

@@ -29,7 +29,7 @@ _OPAQUE = frozenset({"affinity", "podTemplate", "labelSelector", "fieldRef", "re
 
 
 def validate(document: Mapping[str, Any] | InferenceService) -> list[Problem]:
-    """All problems of one object, in the order of the manifest; none means that it can be used."""
+    """All problems of one object; none means that it can be used."""
     if isinstance(document, InferenceService):
         document = document.model_dump(mode="json", by_alias=True, exclude_none=True)
     header = _header_problems(document)

@@ -7,11 +7,13 @@ dates; manifests are JSON in another spelling, so this one does none of that.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from ferry_api.problems import ManifestError, Problem
+
+_MOST_NODES: Final = 100_000
 
 
 class _Loader(yaml.SafeLoader):
@@ -67,50 +69,51 @@ def _document(loader: _Loader, node: yaml.Node, origin: str | None) -> Document 
             [Problem("", "must be a mapping: begin with apiVersion and kind", node.start_mark.line + 1)],
             origin,
         )
-    lines = {"": node.start_mark.line + 1}
-    twice: list[Problem] = []
-    _note(node, "", lines, twice, set())
-    if twice:
-        raise ManifestError(twice, origin)
-    return Document(_plain(loader, node), lines)
+    notes = _Notes()
+    notes.take(node, "", frozenset())
+    if notes.problems:
+        raise ManifestError(notes.problems, origin)
+    return Document(loader.construct_document(node), notes.lines)
 
 
-def _note(node: yaml.Node, path: str, lines: dict[str, int], twice: list[Problem], above: set[int]) -> None:
-    """Collect lines and repeated keys. An alias back to a parent would never end."""
-    if id(node) in above:
-        raise yaml.constructor.ConstructorError(None, None, "an alias contains itself", node.start_mark)
-    above = above | {id(node)}
-    if isinstance(node, yaml.MappingNode):
+@dataclass
+class _Notes:
+    """Lines of a document, and what plain values would hide."""
+
+    lines: dict[str, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def take(self, node: yaml.Node, path: str, above: frozenset[int]) -> None:
+        """Note a node and what is in it; ``above`` are its parents."""
+        if id(node) in above:
+            raise yaml.MarkedYAMLError(problem="an alias contains itself", problem_mark=node.start_mark)
+        if len(self.lines) > _MOST_NODES:
+            raise yaml.MarkedYAMLError(problem="its aliases stand for too much", problem_mark=node.start_mark)
+        self.lines.setdefault(path, node.start_mark.line + 1)
+        above = above | {id(node)}
+        if isinstance(node, yaml.MappingNode):
+            self._mapping(node, path, above)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.take(item, f"{path}[{index}]", above)
+
+    def _mapping(self, node: yaml.MappingNode, path: str, above: frozenset[int]) -> None:
         seen: set[str] = set()
         for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+            if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
                 continue
             at = f"{path}.{key.value}".lstrip(".")
             line = key.start_mark.line + 1
+            if key.tag != "tag:yaml.org,2002:str":
+                self.problems.append(Problem(at, "must be in quotes: YAML reads this key as no text", line))
             if key.value in seen:
-                twice.append(Problem(at, f"is written twice (first in line {lines[at]}): remove one", line))
-            else:
-                seen.add(key.value)
-                lines[at] = line
-            _note(value, at, lines, twice, above)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            at = f"{path}[{index}]"
-            lines[at] = item.start_mark.line + 1
-            _note(item, at, lines, twice, above)
-
-
-def _plain(loader: _Loader, node: yaml.Node) -> Any:
-    content = loader.construct_document(node)
-    if _has_odd_key(content):
-        raise yaml.constructor.ConstructorError(None, None, "every key must be a string", node.start_mark)
-    return content
-
-
-def _has_odd_key(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(not isinstance(key, str) or _has_odd_key(item) for key, item in value.items())
-    return isinstance(value, list) and any(_has_odd_key(item) for item in value)
+                first = self.lines[at]
+                self.problems.append(
+                    Problem(at, f"is written twice (first in line {first}): remove one", line)
+                )
+            seen.add(key.value)
+            self.lines.setdefault(at, line)
+            self.take(value, at, above)
 
 
 def _syntax_problem(error: yaml.YAMLError) -> Problem:

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ferry_api.limits import NOT_BUILT
+from ferry_api.resource import InferenceService, ObjectMeta
+from ferry_api.shape import Kind, members
+from ferry_api.spec import InferenceServiceSpec
+from ferry_api.spec.model import ModelSpec
+from ferry_api.spec.serving import BatchingSpec
+from ferry_api.validation import validate
+from ferry_api.values import Duration
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "serving.ferry.dev/v1alpha1",
+        "kind": "InferenceService",
+        "metadata": {"name": "sample"},
+        "spec": {"model": {"source": "package://a"}, **spec},
+    }
+
+
+def test_a_typing_mistake_hides_no_broken_rule_elsewhere():
+    problems = validate(
+        manifest(batching={"maxBatchSize": "8", "maxWait": "1h"}, cache={"ttl": "0s"}, replicas="2")
+    )
+    assert {problem.path for problem in problems} == {
+        "spec.batching.maxBatchSize",
+        "spec.batching.maxWait",
+        "spec.cache.ttl",
+        "spec.replicas",
+    }
+
+
+def test_a_rule_over_two_fields_waits_until_both_have_their_type():
+    both = {"minReplicas": 5, "maxReplicas": 2}
+    assert [problem.path for problem in validate(manifest(scaling=both))] == ["spec.scaling.minReplicas"]
+    broken = {"minReplicas": 5, "maxReplicas": "2"}
+    assert [problem.path for problem in validate(manifest(scaling=broken))] == ["spec.scaling.maxReplicas"]
+
+
+def test_an_object_made_in_python_is_judged_by_the_same_rules():
+    service = InferenceService(
+        metadata=ObjectMeta(name="Sample"),
+        spec=InferenceServiceSpec(
+            model=ModelSpec(source="nowhere"), batching=BatchingSpec(max_wait=Duration("1h"))
+        ),
+    )
+    assert {problem.path for problem in validate(service)} == {
+        "metadata.name",
+        "spec.model.source",
+        "spec.batching.maxWait",
+    }
+
+
+@pytest.mark.parametrize("value", [None, 1, "text", [], True])
+def test_a_spec_of_another_type_is_a_problem_not_an_exception(value):
+    document = {**manifest(), "spec": value}
+    assert [problem.path for problem in validate(document)] == ["spec"]
+
+
+@pytest.mark.parametrize("value", [None, 1, "text", [], {}])
+def test_metadata_of_another_type_is_a_problem_not_an_exception(value):
+    document = {**manifest(), "metadata": value}
+    assert validate(document)[0].path.startswith("metadata")
+
+
+def test_keys_that_are_no_text_are_a_problem():
+    (problem,) = validate(manifest(nodeSelector={1: "a"}))
+    assert problem.path == "spec.nodeSelector"
+    assert "the key 1 must be a string" in problem.message
+
+
+def test_every_limit_stands_on_a_field():
+    for limit in NOT_BUILT:
+        model: Any = InferenceServiceSpec
+        path = ""
+        for name in limit.path.split("."):
+            found = {member.name: member for member in members(model, path)}
+            assert name in found, limit.path
+            member = found[name]
+            path = f"{path}.{name}".lstrip(".")
+            model = member.shape.model
+        assert limit.rule in member.shape.rules
+
+
+def test_every_enum_of_the_spec_knows_its_default():
+    for member in members(InferenceServiceSpec):
+        if member.shape.kind is Kind.STRING and member.shape.enum:
+            assert member.default in member.shape.enum
