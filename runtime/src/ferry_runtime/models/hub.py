@@ -42,17 +42,19 @@ def fetch(source: HubSource, *, token: str | None, cache: Path | None, report: R
     report(Progress(Stage.DOWNLOAD))
     try:
         info = HfApi(token=token).model_info(repository, revision=revision, files_metadata=True)
-        commit = str(info.sha)
         sizes = {entry.rfilename: entry.size or 0 for entry in info.siblings or []}
         names = files_to_fetch(sizes, uri)
         if INDEX in names:
-            index = hf_hub_download(repository, INDEX, revision=commit, **common)
+            index = hf_hub_download(repository, INDEX, revision=info.sha, **common)
             names += sorted(index_shards(Path(index)))
         bar = _bar(report, total=sum(sizes.get(name, 0) for name in names))
+        # By its name rather than its commit, so that the library notes what the name stood for and
+        # finds it again without network. Should the name move meanwhile, the directory's own check
+        # still sees whether it is complete.
         folder = snapshot_download(
-            repository, revision=commit, allow_patterns=names, tqdm_class=bar, **common
+            repository, revision=revision, allow_patterns=names, tqdm_class=bar, **common
         )
-        return Snapshot(Path(folder), commit)
+        return Snapshot(Path(folder), Path(folder).name)
     except GatedRepoError as error:
         raise ModelPreparationError(
             f"{uri} is gated: accept its terms on the hub, and give a token of that account "

@@ -96,9 +96,12 @@ def _linked(
             found = cache.find(key)
             if found is None or not _links_to(found, origin):
                 with cache.building(key, _TOKENIZER_BYTES) as staging:
-                    report(Progress(Stage.TOKENIZER))
                     _link(origin, staging)
-                    write_tokenizer(origin, staging, uri)
+                    if found is None:
+                        report(Progress(Stage.TOKENIZER))
+                        write_tokenizer(origin, staging, uri)
+                    else:  # the same weights, which have moved
+                        _copy_missing(found.path, staging)
                     _record(staging, uri, revision)
                 found = cache.find(key)
     return msgspec.structs.replace(_present(found, uri), revision=revision)
@@ -110,6 +113,11 @@ def _link(origin: Path, staging: Path) -> None:
             shutil.copyfile(origin / name, staging / name)
     for path in weight_files(origin):
         (staging / path.name).symlink_to(path.absolute())
+
+
+def _copy_missing(earlier: Path, staging: Path) -> None:
+    present = {path.name for path in staging.iterdir()}
+    shutil.copytree(earlier, staging, ignore=lambda _, names: present & set(names), dirs_exist_ok=True)
 
 
 def _links_to(found: PreparedModel, origin: Path) -> bool:
