@@ -1,0 +1,68 @@
+"""The store keeps the latest news, and lists correct it without hiding what is younger."""
+
+from __future__ import annotations
+
+from tests.unit.operator.live import applied
+from tests.unit.operator.samples import plan, resource
+
+from ferry_operator.kinds import CONFIG_MAP, SECRET
+from ferry_operator.observing.facts import observe
+from ferry_operator.observing.store import Key, Store
+
+KEY = Key("team", "chat")
+
+
+def child(version=1, uid="child"):
+    return observe(
+        CONFIG_MAP, applied(plan().get(CONFIG_MAP, "chat-runtime").manifest, version=version, uid=uid)
+    )
+
+
+def service(version):
+    made = resource()
+    made["metadata"]["resourceVersion"] = str(version)
+    return made
+
+
+def test_older_news_does_not_replace_newer():
+    store = Store()
+    store.put_child(child(version=10))
+    store.put_child(child(version=9))
+    store.put_resource(service(20))
+    store.put_resource(service(19))
+    assert store.children(KEY)[CONFIG_MAP, "chat-runtime"].version == 10
+    assert store.resource(KEY)["metadata"]["resourceVersion"] == "20"
+
+
+def test_the_end_of_a_predecessor_does_not_remove_the_successor():
+    store = Store()
+    store.put_child(child(version=10, uid="new"))
+    store.drop_child(child(version=11, uid="old"))
+    assert store.children(KEY)
+
+
+def test_a_list_removes_what_it_does_not_hold():
+    store = Store()
+    store.put_child(child(version=10))
+    store.put_resource(service(10))
+    assert store.keep_children(CONFIG_MAP, [], None, version=20) == {KEY}
+    assert store.keep_resources([], None, version=20) == {KEY}
+    assert (len(store), dict(store.children(KEY))) == (0, {})
+
+
+def test_a_list_does_not_remove_what_is_younger_than_itself():
+    store = Store()
+    store.put_child(child(version=21))
+    store.put_resource(service(21))
+    assert store.keep_children(CONFIG_MAP, [], None, version=20) == set()
+    assert store.keep_resources([], None, version=20) == set()
+
+
+def test_a_list_of_one_namespace_or_kind_says_nothing_about_others():
+    store = Store()
+    store.put_child(child())
+    store.put_resource(service(1))
+    store.keep_children(CONFIG_MAP, [], "elsewhere", version=20)
+    store.keep_children(SECRET, [], None, version=20)
+    store.keep_resources([], "elsewhere", version=20)
+    assert (len(store), len(store.children(KEY))) == (1, 1)

@@ -1,0 +1,56 @@
+"""The managed Redis, and what there is without one."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.operator.samples import plan
+
+from ferry_operator.kinds import DEPLOYMENT, NETWORK_POLICY, SECRET, SERVICE
+from ferry_operator.plan.inputs import Defaults, InUse
+
+
+def command(spec=None, **more):
+    container = plan(spec, **more).get(DEPLOYMENT, "chat-redis").manifest["spec"]["template"]["spec"]
+    return container["containers"][0]["command"][-1]
+
+
+@pytest.mark.parametrize(
+    ("managed", "memory"),
+    [
+        ({}, 256 * 1024**2 * 6 // 10),
+        ({"resources": {"limits": {"memory": "1Gi"}}}, 1024**3 * 6 // 10),
+        ({"maxMemory": "100Mi"}, 100 * 1024**2),
+        ({"resources": {"requests": {"cpu": "1"}}}, 128 * 1024**2),
+    ],
+    ids=str,
+)
+def test_redis_keeps_to_sixty_percent_of_its_limit(managed, memory):
+    assert f"--maxmemory {memory} " in command({"cache": {"redis": {"managed": managed}}})
+
+
+def test_redis_evicts_only_what_expires():
+    assert "--maxmemory-policy volatile-lfu" in command()
+
+
+def test_only_the_runtime_reaches_redis():
+    policy = plan().get(NETWORK_POLICY, "chat-redis").manifest["spec"]
+    (rule,) = policy["ingress"]
+    assert rule["from"][0]["podSelector"]["matchLabels"]["serving.ferry.dev/component"] == "runtime"
+
+
+def test_an_external_redis_leaves_nothing_to_run():
+    made = plan({"cache": {"redis": {"external": {"urlSecretRef": {"name": "redis"}}}}})
+    assert {o.name for o in made.objects if o.name == "chat-redis"} == set()
+
+
+def test_switching_the_cache_off_keeps_the_password():
+    made = plan({"cache": {"enabled": False}})
+    assert made.get(SECRET, "chat-redis") is not None
+    assert made.get(DEPLOYMENT, "chat-redis") is None
+    assert made.get(SERVICE, "chat-redis") is None
+
+
+def test_a_new_release_of_the_operator_does_not_empty_the_cache():
+    later = Defaults("example.com/ferry-runtime:2.0.0", "example.com/valkey:9.0")
+    made = plan(defaults=later, redis_in_use=InUse("example.com/valkey:8.1", None))
+    assert made.get(DEPLOYMENT, "chat-redis") == plan().get(DEPLOYMENT, "chat-redis")
