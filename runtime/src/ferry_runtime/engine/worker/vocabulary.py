@@ -28,7 +28,7 @@ _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
 _SPACE_PIECE = "\u2581"  # SentencePiece writes a space so
 
 
-def _byte_level_alphabet() -> dict[str, int]:
+def byte_level_alphabet() -> dict[str, int]:
     """GPT-2's map from the characters of byte-level tokens to bytes: printable Latin-1 stands for
     itself, the other bytes for the characters from U+0100 on, in order."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -39,7 +39,7 @@ def _byte_level_alphabet() -> dict[str, int]:
     }
 
 
-_ALPHABET = _byte_level_alphabet()
+_ALPHABET = byte_level_alphabet()
 
 
 @dataclass(frozen=True, slots=True)
