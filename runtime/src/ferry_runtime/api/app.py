@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from ferry_runtime.api.auth.guard import Guard
-from ferry_runtime.api.errors import Refusal, error_answer
+from ferry_runtime.api.errors import error_answer
 from ferry_runtime.api.httpmetrics import HttpMetrics
 from ferry_runtime.api.observe import Observe
 from ferry_runtime.api.openapi import Documented
@@ -22,6 +22,7 @@ from ferry_runtime.api.routes.metrics import metrics_router
 from ferry_runtime.api.routes.models import models_router
 from ferry_runtime.api.routes.tokenize import tokenize_router
 from ferry_runtime.api.routing import RouteTable
+from ferry_runtime.api.schemas.base import invalid
 from ferry_runtime.api.services import Services
 from ferry_runtime.api.version import VERSION
 
@@ -75,6 +76,7 @@ async def _answer(_: Request, error: Exception) -> Response:
     return error_answer(error).response()
 
 
-async def _invalid(_: Request, _error: Exception) -> Response:
-    """FastAPI's own validation would echo the input, which need not be serialisable."""
-    return error_answer(Refusal(400, "The request's parameters are not valid.")).response()
+async def _invalid(_: Request, error: Exception) -> Response:
+    """A path or query parameter. FastAPI would echo the input, which need not be serialisable."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    return error_answer(invalid(error.errors()[0], skip=1)).response()

@@ -63,9 +63,9 @@ def config(hot: HotConfig | None = None, *, name: str = MODEL) -> RuntimeConfig:
 
 @dataclass
 class Stack:
-    """``backend`` is the double with its controls; everything else is real."""
+    """``backend`` is the double with its controls, unless told otherwise; everything else is real."""
 
-    backend: FakeBackend
+    backend: Any
     metrics: Metrics
     pipeline: ServingPipeline
     lifecycle: Lifecycle
@@ -82,22 +82,25 @@ def build_stack(
     name: str = MODEL,
     auth: AuthPolicy | None = None,
     chat: bool = True,
-    backend: FakeBackend | None = None,
+    backend: Any = None,
+    text: TextModel | None = None,
     pipeline: Pipeline | None = None,
     **overrides: Any,
 ) -> Stack:
+    """``backend`` may be a function that makes one. ``overrides`` are fields of `Services`."""
     settings = config(hot, name=name)
-    engine = backend or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT)
+    made = backend() if callable(backend) else backend
+    engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT)
     metrics = Metrics()
     serving = ServingPipeline(
         backend=engine, batching=settings.cold.batching, hot=settings.hot, metrics=metrics
     )
     lifecycle = Lifecycle(engine, serving, lambda: 1.0)
-    text = text_model(chat=chat)
+    model = text or text_model(chat=chat)
     services = Services(
         pipeline=pipeline or serving,
         backend=engine,
-        text=lambda: text,
+        text=lambda: model,
         config=lambda: settings,
         lifecycle=lifecycle,
         auth=auth or OpenPolicy(),

@@ -105,6 +105,11 @@ def scored(text: str, logprob: float) -> TokenLogprob:
     return TokenLogprob(Alternative(7, text, text.encode(), logprob))
 
 
+async def test_greedy_candidates_are_all_the_same_and_not_generated(client: httpx.AsyncClient) -> None:
+    answer = (await client.post(COMPLETIONS, json=completion_body(best_of=4, temperature=0))).json()
+    assert answer["usage"]["completion_tokens"] == 5
+
+
 async def test_best_of_keeps_the_likeliest_per_token(make_client: MakeClient) -> None:
     scores = {0: [-1.0], 1: [-0.6, -0.6, -0.6], 2: [-0.2], 3: [-9999.0]}
     script = [

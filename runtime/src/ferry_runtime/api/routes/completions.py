@@ -14,7 +14,7 @@ from ferry_runtime.api.openapi import Documented
 from ferry_runtime.api.prepare import PromptOf, check_model, generation_request, limits
 from ferry_runtime.api.render import CompletionRenderer
 from ferry_runtime.api.replies import cache_headers, generate, json_response, stream
-from ferry_runtime.api.resolve import Wanted, check_vocabulary
+from ferry_runtime.api.resolve import Limits, Wanted, check_vocabulary
 from ferry_runtime.api.schemas.answers import Completion, CompletionChunk
 from ferry_runtime.api.schemas.completions import CompletionBody, OnePrompt
 from ferry_runtime.api.schemas.unsupported import refuse_unsupported
@@ -84,7 +84,7 @@ async def _requests(
     services: Services, request: Request, body: CompletionBody, answer_id: str
 ) -> list[GenerationRequest]:
     bounds = limits(services)
-    candidates = max(body.best_of or 1, body.n or 1)
+    candidates = _candidates(body, bounds)
     ranked = candidates > (body.n or 1)
     wanted = Wanted(
         # With echo alone one token is generated all the same, and not shown.
@@ -103,6 +103,13 @@ async def _requests(
             generation_request(request, body, described, wanted, bounds, answer_id=mine, n=candidates)
         )
     return jobs
+
+
+def _candidates(body: CompletionBody, bounds: Limits) -> int:
+    """Greedy candidates are all the same, so that the first ones are the best."""
+    temperature = body.temperature if body.temperature is not None else bounds.generation.temperature
+    n = body.n or 1
+    return n if temperature == 0 else max(n, body.best_of or 1)
 
 
 async def _encode(

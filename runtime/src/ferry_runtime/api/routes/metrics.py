@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
 from prometheus_client.exposition import choose_encoder
 
 from ferry_runtime.api.auth.guard import require_admin
@@ -10,7 +12,6 @@ from ferry_runtime.api.openapi import Documented
 from ferry_runtime.api.recent import RecentRequestList
 from ferry_runtime.api.replies import json_response
 from ferry_runtime.api.services import Services
-from ferry_runtime.errors import InvalidRequest
 
 
 def metrics_router(services: Services, documented: Documented) -> APIRouter:
@@ -27,11 +28,8 @@ def metrics_router(services: Services, documented: Documented) -> APIRouter:
         return Response(encode(services.registry), headers={"content-type": content_type})
 
     @router.get("/recent-requests", **documented.get(RecentRequestList, errors=(400,)))
-    async def recent_requests(request: Request) -> Response:
-        """The latest requests, newest first; ?limit= cuts the list."""
-        text = request.query_params.get("limit", "100")
-        if not (text.isascii() and text.isdecimal() and len(text) <= 4 and int(text) > 0):
-            raise InvalidRequest("limit must be a whole number between 1 and 9999.", param="limit")
-        return json_response(RecentRequestList(services.recent.latest(int(text))))
+    async def recent_requests(limit: Annotated[int, Query(ge=1, le=9999)] = 100) -> Response:
+        """The latest requests, newest first."""
+        return json_response(RecentRequestList(services.recent.latest(limit)))
 
     return router

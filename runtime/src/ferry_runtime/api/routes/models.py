@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from ferry_runtime.api.errors import Refusal
 from ferry_runtime.api.openapi import Documented
@@ -35,12 +35,11 @@ def models_router(services: Services, documented: Documented) -> APIRouter:
 
     # A served name may hold slashes, hence ":path".
     @router.get("/v1/models/{model:path}", **documented.get(Model, errors=(404,)))
-    async def retrieve_model(request: Request) -> Response:
+    async def retrieve_model(model: str) -> Response:
         """One model by its name."""
-        name = request.path_params["model"]
-        for model in served():
-            if model.id == name:
-                return json_response(model)
+        for known in served():
+            if known.id == model:
+                return json_response(known)
         raise Refusal(404, "There is no such model here.", code="model_not_found", param="model")
 
     return router

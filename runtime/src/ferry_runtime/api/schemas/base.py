@@ -80,8 +80,12 @@ def problem(message: str) -> PydanticCustomError:
 
 def first_problem(error: ValidationError) -> InvalidRequest:
     """The first thing that is wrong, in the client's words and without the client's values."""
-    details = error.errors(include_url=False, include_input=False)[0]
-    param = _path(details["loc"])
+    return invalid(error.errors(include_url=False, include_input=False)[0])
+
+
+def invalid(details: ErrorDetails, *, skip: int = 0) -> InvalidRequest:
+    """One of pydantic's errors; ``skip`` leaves out the first parts of its place."""
+    param = _path(details["loc"][skip:])
     message = _MESSAGES.get(details["type"], _as_given)(details)
     return InvalidRequest(f"{param} {message}." if param else f"The body {message}.", param=param)
 

@@ -1,0 +1,118 @@
+"""Servers on real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from tests.unit.runtime.http.support import Stack, build_stack
+
+from ferry_runtime.api.app import create_app
+
+
+class QuietServer(uvicorn.Server):
+    """Leaves the test process's signal handlers alone."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@dataclass(frozen=True)
+class Served:
+    stack: Stack
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def connect(self, path: str, body: bytes, *, headers: str = "") -> Connection:
+        """A raw connection that has sent one POST."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: ferry\r\ncontent-type: application/json\r\n"
+            f"{headers}content-length: {len(body)}\r\n\r\n"
+        )
+        writer.write(head.encode() + body)
+        await writer.drain()
+        return Connection(reader, writer)
+
+
+@dataclass(frozen=True)
+class Connection:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def close(self) -> None:
+        self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+@asynccontextmanager
+async def listening(app: ASGIApp) -> AsyncIterator[int]:
+    """Serves ``app`` in this event loop; gives the port."""
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=2
+    )
+    server = QuietServer(config)
+    task = asyncio.create_task(server.serve())
+    try:
+        await until(lambda: server.started or task.done())
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        await task
+
+
+@asynccontextmanager
+async def serving(**options: Any) -> AsyncIterator[Served]:
+    """A started stack behind a socket; ``options`` are those of `build_stack`."""
+    stack = build_stack(**options)
+    await stack.backend.start()
+    try:
+        async with listening(create_app(stack.services)) as port:
+            yield Served(stack, port)
+    finally:
+        await stack.stop()
+
+
+@contextmanager
+def threaded(**options: Any) -> Iterator[Served]:
+    """The same for clients that block: the server has a thread and an event loop of its own."""
+    started: concurrent.futures.Future[Served] = concurrent.futures.Future()
+    finished = threading.Event()
+
+    async def serve() -> None:
+        try:
+            async with serving(**options) as served:
+                started.set_result(served)
+                await until(finished.is_set, seconds=600)
+        except BaseException as error:
+            if not started.done():
+                started.set_exception(error)
+            raise
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        yield started.result(timeout=110)
+    finally:
+        finished.set()
+        thread.join()
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Waits for what must become true; how soon is not asserted."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 (what is awaited announces nothing)
+            await asyncio.sleep(0.005)
