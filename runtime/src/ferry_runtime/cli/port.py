@@ -8,7 +8,7 @@ import ipaddress
 import os
 import socket
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from ferry_runtime.cli.exits import CommandFailed, Exit
 

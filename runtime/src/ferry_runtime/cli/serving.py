@@ -35,6 +35,7 @@ class CommandServer(DrainingServer):
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config, service.lifecycle)
         self._service = service
+        self._hurry: asyncio.Task[None] | None = None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -44,9 +45,16 @@ class CommandServer(DrainingServer):
 
     def _interrupt(self) -> None:
         self.interrupted = True
+        self._service.lifecycle.request_drain()
+        if self._hurry is None:
+            self._hurry = asyncio.create_task(self._cut_what_lasts())
+
+    async def _cut_what_lasts(self) -> None:
         lifecycle = self._service.lifecycle
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(lifecycle.wait_drained(), _HURRY_SECONDS)
+            return
         lifecycle.request_drain()
-        asyncio.get_running_loop().call_later(_HURRY_SECONDS, lifecycle.request_drain)
 
 
 def serve_until_stopped(

@@ -39,6 +39,7 @@ async def prepare_model(
         stderr=asyncio.subprocess.PIPE,
         env=environment,
         limit=_LONGEST_LINE,
+        start_new_session=True,  # Ctrl-C is for this process, which ends the child itself
     )
     try:
         return await _converse(process, PrepareRequest(uri=uri, cache=str(cache), token=token), report)

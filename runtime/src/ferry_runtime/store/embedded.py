@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Self
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from ferry_runtime.errors import StoreUnavailable
 from ferry_runtime.store.address import StoreAddress
