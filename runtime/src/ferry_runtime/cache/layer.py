@@ -65,7 +65,7 @@ class CacheLayer:
     ) -> None:
         self.tiers = tiers
         self.semantic = semantic
-        self._metrics = metrics
+        self.metrics = metrics
         self._config = config
         self._model = model
         self._queue_timeout = queue_timeout
@@ -73,17 +73,21 @@ class CacheLayer:
         self.writer = Writer(self._write, metrics)
 
     async def start(self) -> None:
+        if self.semantic is not None:
+            await self.semantic.start()
         await self.tiers.start()
         await self.writer.start()
 
     async def stop(self) -> None:
         await self.writer.stop()
+        if self.semantic is not None:
+            await self.semantic.stop()
         await self.tiers.stop()
 
     async def answer(self, request: GenerationRequest, generate: Generate) -> Answer:
         asked = self._ask(request)
         if isinstance(asked, Bypass):
-            self._metrics.bypasses.labels(asked.reason).inc()
+            self.metrics.bypasses.labels(asked.reason).inc()
             if policy.directives(request.cache_control).only_if_cached:
                 raise NotCached("This request is not one that the cache may answer.")
             return Labelled(await generate(request), CacheInfo())
@@ -118,7 +122,7 @@ class CacheLayer:
         entry = self.tiers.at_hand(asked.identity.entry_id, now)
         if entry is None or not self._fits_exactly(entry, asked, now):
             return None
-        self._metrics.lookups.labels("exact_local", "hit").inc()
+        self.metrics.lookups.labels("exact_local", "hit").inc()
         return hit(entry, asked.request.id, now)
 
     def _fits_exactly(self, entry: Entry, asked: _Asked, now: float) -> bool:
@@ -131,15 +135,15 @@ class CacheLayer:
         now = time.time()
         entry = await self.tiers.fetch(asked.identity.entry_id, now)
         if entry is not None and self._fits_exactly(entry, asked, now):
-            self._metrics.lookups.labels("exact", "hit").inc()
+            self.metrics.lookups.labels("exact", "hit").inc()
             return hit(entry, asked.request.id, now)
-        self._metrics.lookups.labels("exact", "miss").inc()
+        self.metrics.lookups.labels("exact", "miss").inc()
         return await self._look_up_semantically(asked)
 
     async def _look_up_semantically(self, asked: _Asked) -> ReplayAnswer | None:
         identity = asked.identity
         if self.semantic is None or identity.partition is None or identity.question is None:
-            self._metrics.skips.labels("no_question").inc()
+            self.metrics.skips.labels("no_question").inc()
             return None
         found = await self.semantic.find(
             identity.question, identity.partition, asked.threshold, asked.config.verifier
@@ -148,9 +152,9 @@ class CacheLayer:
             now = time.time()
             entry = await self.tiers.fetch(candidate.entry_id, now)
             if entry is not None and self._fits_semantically(entry, asked, now):
-                self._metrics.lookups.labels("semantic", "hit").inc()
+                self.metrics.lookups.labels("semantic", "hit").inc()
                 return hit(entry, asked.request.id, now, candidate.similarity)
-        self._metrics.lookups.labels("semantic", "miss").inc()
+        self.metrics.lookups.labels("semantic", "miss").inc()
         return None
 
     def _fits_semantically(self, entry: Entry, asked: _Asked, now: float) -> bool:
@@ -165,12 +169,12 @@ class CacheLayer:
         if flight is None:
             flight = self._new_flight(asked, generate)
         else:
-            self._metrics.coalesced.inc()
+            self.metrics.coalesced.inc()
         answer = FlightAnswer(
             flight,
             asked.request,
             queue_timeout=self._queue_timeout(),
-            on_promoted=self._metrics.promotions.inc,
+            on_promoted=self.metrics.promotions.inc,
         )
         try:
             await answer.opened()

@@ -4,6 +4,8 @@ beyond what the caller configured, every label from a closed list."""
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.samples import Sample
 
 _FINE = (0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.12, 0.25, 1.0)
 
@@ -65,3 +67,18 @@ class CacheMetrics:
         self.search_seconds = Histogram(
             "ferry_cache_search_seconds", "Search and verification", registry=at, buckets=_FINE
         )
+
+    @staticmethod
+    def value(metric: MetricWrapperBase) -> int:
+        """Of a metric without labels, for JSON."""
+        return sum(int(sample.value) for sample in _counts(metric))
+
+    @staticmethod
+    def by_labels(metric: MetricWrapperBase) -> dict[str, int]:
+        """Counts by label values joined with a slash, for JSON."""
+        return {"/".join(sample.labels.values()): int(sample.value) for sample in _counts(metric)}
+
+
+def _counts(metric: MetricWrapperBase) -> list[Sample]:
+    samples = [sample for family in metric.collect() for sample in family.samples]
+    return [sample for sample in samples if not sample.name.endswith("_created")]

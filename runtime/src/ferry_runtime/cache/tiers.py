@@ -35,6 +35,8 @@ class Index(Protocol):
 
     def __contains__(self, entry_id: str) -> bool: ...
 
+    def __len__(self) -> int: ...
+
     def purge(self, scope: messages.Scope) -> int: ...
 
     def keep_only(self, alive: set[str], created_before: float) -> None: ...
@@ -42,6 +44,10 @@ class Index(Protocol):
 
 class Semantic(Protocol):
     """Finds entries that answer a question asked in other words."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
 
     @property
     def fingerprint(self) -> str:
@@ -162,6 +168,18 @@ class Tiers:
             scope = messages.Scope(tenant=entry.owner, ids=(entry.id,))
             await self.shared.store.remove({entry.owner: [entry.id]}, messages.encode(scope))
 
+    async def of_model(self, entry_ids: list[str], model: str) -> list[str]:
+        """Those of the store's entries that a model made. Raises StoreError."""
+        found = []
+        for start in range(0, len(entry_ids), 200):
+            some = entry_ids[start : start + 200]
+            bodies = await self.shared.store.get_many(some) if self.shared is not None else []
+            for entry_id, body in zip(some, bodies, strict=True):
+                entry = _decode(body, entry_id, 0.0)
+                if entry is not None and entry.model == model:
+                    found.append(entry_id)
+        return found
+
     def forget(self, scope: messages.Scope) -> int:
         """Drop from this process what an order covers; returns how many entries it held."""
         gone = self.local.purge(
@@ -194,6 +212,7 @@ class Tiers:
     def _gauge(self) -> None:
         self._metrics.entries.set(len(self.local))
         self._metrics.bytes.set(self.local.size)
+        self._metrics.indexed.set(len(self.index) if self.index is not None else 0)
 
 
 def _read(held: Held | None) -> Entry | None:

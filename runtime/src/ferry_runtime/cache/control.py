@@ -1,0 +1,154 @@
+"""Looking into the cache and giving it orders. Routes call this; it knows nothing of HTTP.
+
+Every order takes the caller's rights: an administrator may name any tenant, everybody else reaches
+their own entries only, and for all others an entry simply is not there.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ferry_runtime.cache import messages
+from ferry_runtime.cache.entry import Entry
+from ferry_runtime.cache.layer import CacheLayer
+from ferry_runtime.cache.messages import Scope
+from ferry_runtime.errors import InvalidRequest, StoreUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who gives the order, as the API has authenticated it."""
+
+    tenant: str
+    admin: bool = False
+
+
+class FeedbackVerdict(StrEnum):
+    GOOD = "good"
+    WRONG = "wrong"
+
+
+class EntryNotFound(InvalidRequest):
+    """No such entry, or none that this caller may see: status 404."""
+
+
+class CacheControl:
+    """Orders reach every replica through the store's stream. They raise StoreUnavailable when the
+    store cannot take them (this process has obeyed by then): an order must not seem to have been
+    carried out everywhere when it was not."""
+
+    def __init__(self, layer: CacheLayer) -> None:
+        self._layer = layer
+        self._tiers = layer.tiers
+
+    def stats(self) -> dict[str, Any]:
+        """JSON for GET /cache/stats. Counts only; no text, no tenant names."""
+        tiers, semantic = self._tiers, self._layer.semantic
+        metrics = self._layer.metrics
+        return {
+            "entries": len(tiers.local),
+            "bytes": tiers.local.size,
+            "maxEntries": tiers.local.max_entries,
+            "tenants": len(tiers.local.tenant_counts()),
+            "indexed": metrics.value(metrics.indexed),
+            "semantic": {
+                "enabled": semantic is not None and bool(semantic.fingerprint),
+                "embedder": semantic.fingerprint if semantic is not None else "",
+            },
+            "store": {
+                "shared": tiers.shared is not None,
+                "reachable": tiers.shared.reachable if tiers.shared is not None else None,
+                "writable": tiers.shared.writable if tiers.shared is not None else None,
+                "loaded": tiers.feed.loaded.is_set() if tiers.feed is not None else True,
+                "freshness": tiers.freshness.name.lower(),
+            },
+            "lookups": metrics.by_labels(metrics.lookups),
+            "bypasses": metrics.by_labels(metrics.bypasses),
+            "semanticSkips": metrics.by_labels(metrics.skips),
+            "rejections": metrics.by_labels(metrics.rejections),
+            "nearMisses": metrics.value(metrics.near_misses),
+            "coalesced": metrics.value(metrics.coalesced),
+            "writes": metrics.by_labels(metrics.writes),
+        }
+
+    async def entry(self, entry_id: str, caller: Caller) -> dict[str, Any]:
+        """JSON for GET /cache/entries/{id}. Raises EntryNotFound."""
+        entry = await self._find(entry_id, caller)
+        return {
+            "id": entry.id,
+            "tenant": entry.owner,
+            "model": entry.model,
+            "created": entry.created,
+            "expires": entry.expires,
+            "question": entry.question or None,
+            "choices": [
+                {"text": choice.text, "finishReason": choice.finish_reason.value} for choice in entry.choices
+            ],
+            "completionTokens": entry.completion_tokens,
+            "generationSeconds": round(entry.cost_seconds, 3),
+            "semantic": bool(entry.partition and entry.vector),
+        }
+
+    async def delete_entry(self, entry_id: str, caller: Caller) -> None:
+        """Raises EntryNotFound, StoreUnavailable."""
+        entry = await self._find(entry_id, caller)
+        await self._remove({entry.owner: [entry.id]}, Scope(tenant=entry.owner, ids=(entry.id,)))
+
+    async def delete(self, caller: Caller, *, tenant: str | None = None, model: str | None = None) -> int:
+        """Remove what a scope covers; returns how many entries that were. Without rights over others,
+        an absent tenant means one's own. Raises EntryNotFound for somebody else's tenant."""
+        if not caller.admin:
+            if tenant not in (None, caller.tenant):
+                raise EntryNotFound("No such tenant.", "tenant")
+            tenant = caller.tenant
+        scope = Scope(tenant=tenant, model=model)
+        gone = self._tiers.forget(scope)
+        shared = self._tiers.shared
+        if shared is None:
+            return gone
+        names = [tenant] if tenant is not None else await shared.store.tenants()
+        doomed = {name: await self._covered(name, model) for name in names}
+        removed = await shared.store.remove(doomed, messages.encode(scope))
+        return max(gone, removed)
+
+    async def clear(self, caller: Caller) -> int:
+        """POST /clear-cache: everything the caller may reach, and nothing of other programs."""
+        return await self.delete(caller)
+
+    async def feedback(self, entry_id: str, verdict: str, caller: Caller) -> None:
+        """A wrong answer is evicted everywhere at once. Raises InvalidRequest, EntryNotFound."""
+        if verdict not in set(FeedbackVerdict):
+            raise InvalidRequest("verdict must be good or wrong.", "verdict")
+        entry = await self._find(entry_id, caller)
+        self._layer.metrics.feedback.labels(verdict).inc()
+        if verdict == FeedbackVerdict.WRONG:
+            await self._remove({entry.owner: [entry.id]}, Scope(tenant=entry.owner, ids=(entry.id,)))
+
+    async def _find(self, entry_id: str, caller: Caller) -> Entry:
+        entry = await self._tiers.fetch(entry_id, time.time()) if _plausible(entry_id) else None
+        if entry is None or not (caller.admin or entry.owner == caller.tenant):
+            raise EntryNotFound("No such cache entry.", "entry")
+        return entry
+
+    async def _remove(self, doomed: dict[str, list[str]], scope: Scope) -> None:
+        self._tiers.forget(scope)
+        if self._tiers.shared is not None:
+            await self._tiers.shared.store.remove(doomed, messages.encode(scope))
+
+    async def _covered(self, tenant: str, model: str | None) -> list[str]:
+        """The tenant's entries in the store, of one model where one is named."""
+        shared = self._tiers.shared
+        if shared is None:
+            raise StoreUnavailable("There is no shared store.")
+        ids = await shared.store.ids(tenant, 0.0)
+        if model is None:
+            return ids
+        return await self._tiers.of_model(ids, model)
+
+
+def _plausible(entry_id: str) -> bool:
+    """Ids are 32 hexadecimal digits; anything else is not worth a question to the store."""
+    return len(entry_id) == 32 and all(letter in "0123456789abcdef" for letter in entry_id)

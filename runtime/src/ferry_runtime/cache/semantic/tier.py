@@ -1,0 +1,188 @@
+"""The semantic tier: gate the question, embed it, look for near ones, let the verifier decide."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ferry_api.runtime_config import Verifier
+from ferry_runtime.cache.metrics import CacheMetrics
+from ferry_runtime.cache.semantic.gates import Skip, skip_reason
+from ferry_runtime.cache.semantic.index import Near, SemanticIndex
+from ferry_runtime.cache.semantic.verifier import Decision, LearnedVerifier, Verdict, shipped
+from ferry_runtime.cache.tasks import end
+from ferry_runtime.cache.tiers import Candidate
+from ferry_runtime.errors import FerryError
+
+log = logging.getLogger(__name__)
+
+_BIG = 20_000  # rows past which a search leaves the event loop to a thread
+_MEMO = 2_000  # questions whose vectors are remembered
+Vector = NDArray[np.float32]
+
+
+class Embedded(Protocol):
+    """What `embedding.EmbeddingClient.embed` yields per text: float32 bytes, None when too long."""
+
+    @property
+    def vector(self) -> bytes | None: ...
+
+
+class Loaded(Protocol):
+    @property
+    def fingerprint(self) -> str: ...
+
+
+class Embedder(Protocol):
+    """The part of `embedding.EmbeddingClient` that is used here."""
+
+    async def load(self) -> Loaded: ...
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Embedded]: ...
+
+
+class SemanticTier:
+    """Implements `tiers.Semantic`. ``patience``: seconds a lookup waits for its embedding."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        metrics: CacheMetrics,
+        *,
+        max_entries: int = 100_000,
+        max_bytes: int = 128 << 20,
+        patience: float = 0.25,
+        verifier: LearnedVerifier | None = None,
+    ) -> None:
+        self.index = SemanticIndex(max_entries, max_bytes, lambda: self._fingerprint)
+        self._embedder = embedder
+        self._metrics = metrics
+        self._patience = patience
+        self._verifier = verifier or shipped()
+        self._fingerprint = ""
+        self._memo: OrderedDict[str, Vector | None] = OrderedDict()
+        self._running: dict[str, asyncio.Task[Vector | None]] = {}
+        self._loading: asyncio.Task[None] | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    async def start(self) -> None:
+        """Load the embedder in the background; until then only the exact tier answers."""
+        self._loading = asyncio.create_task(self._load())
+
+    async def stop(self) -> None:
+        await end(self._loading)
+        for task in list(self._running.values()):
+            await end(task)
+
+    async def ready(self) -> bool:
+        """Until loading has ended; False when there is no embedder."""
+        if self._loading is not None:
+            await asyncio.wait([self._loading])
+        return bool(self._fingerprint)
+
+    async def find(
+        self, question: str, partition: bytes, threshold: float, verifier: Verifier
+    ) -> list[Candidate]:
+        reason = skip_reason(question)
+        if reason is not None:
+            self._metrics.skips.labels(reason.value).inc()
+            return []
+        if not self.index.partition_size(partition):
+            self._embed_ahead(question)  # it is needed anyway once the answer is there
+            return []
+        vector = await self._vector(question, self._patience)
+        if vector is None:
+            return []
+        started = time.perf_counter()
+        near = await self._nearest(partition, vector, threshold)
+        accepted = [item for item in near if self._accepts(item, question, verifier)]
+        self._metrics.search_seconds.observe(time.perf_counter() - started)
+        if near and not accepted:
+            self._metrics.near_misses.inc()
+        for item in accepted:
+            self.index.touch(item.row.id)
+        return [Candidate(item.row.id, item.cosine) for item in accepted]
+
+    async def vector(self, question: str) -> bytes | None:
+        if skip_reason(question) is not None:
+            return None
+        vector = await self._vector(question, 10.0)
+        return None if vector is None else vector.astype("<f2").tobytes()
+
+    async def _nearest(self, partition: bytes, vector: Vector, threshold: float) -> list[Near]:
+        """A big search runs in a thread: numpy lets go of the interpreter, so that the loop goes on."""
+        index = self.index
+        if index.partition_size(partition) < _BIG:
+            return index.nearest(partition, vector, threshold, time.time())
+        try:
+            found = await asyncio.to_thread(index.shortlist, partition, vector, threshold)
+        except IndexError:  # rows went while it was looking
+            return []
+        found = [entry_id for entry_id in found if index.partition_of(entry_id) == partition]
+        return index.confirmed(found, vector, threshold, time.time())
+
+    def _accepts(self, item: Near, question: str, verifier: Verifier) -> bool:
+        if verifier is Verifier.NONE:
+            return True
+        decision: Decision = self._verifier.decide(item.cosine, item.row.question, question)
+        if decision.verdict is not Verdict.ACCEPT:
+            label = "grey" if decision.verdict is Verdict.GREY else decision.reason
+            self._metrics.rejections.labels(label).inc()
+        return decision.verdict is Verdict.ACCEPT
+
+    def _embed_ahead(self, question: str) -> None:
+        if question not in self._memo and question not in self._running:
+            self._start_embedding(question)
+
+    async def _vector(self, question: str, patience: float) -> Vector | None:
+        """From memory, or embedded once however many ask. None when too long, late or failed."""
+        if question in self._memo:
+            self._memo.move_to_end(question)
+            return self._memo[question]
+        task = self._running.get(question) or self._start_embedding(question)
+        try:
+            async with asyncio.timeout(patience):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            self._metrics.skips.labels("embedder_late").inc()
+        except FerryError:
+            self._metrics.skips.labels("embedder_failed").inc()
+        return None
+
+    def _start_embedding(self, question: str) -> asyncio.Task[Vector | None]:
+        task = self._running[question] = asyncio.create_task(self._embed(question))
+        task.add_done_callback(lambda done: self._embedded(question, done))
+        return task
+
+    def _embedded(self, question: str, task: asyncio.Task[Vector | None]) -> None:
+        self._running.pop(question, None)
+        if not task.cancelled():
+            task.exception()  # whoever waits has it; nobody may be waiting
+
+    async def _embed(self, question: str) -> Vector | None:
+        started = time.perf_counter()
+        (result,) = await self._embedder.embed([question])
+        self._metrics.embed_seconds.observe(time.perf_counter() - started)
+        if result.vector is None:
+            self._metrics.skips.labels(Skip.TOO_LONG.value).inc()
+        vector = None if result.vector is None else np.frombuffer(result.vector, dtype="<f4")
+        self._memo[question] = vector
+        if len(self._memo) > _MEMO:
+            self._memo.popitem(last=False)
+        return vector
+
+    async def _load(self) -> None:
+        try:
+            self._fingerprint = (await self._embedder.load()).fingerprint
+        except FerryError as error:
+            log.warning("cache: no semantic tier: %s", error)
