@@ -90,24 +90,28 @@ async def serving(**options: Any) -> AsyncIterator[Served]:
 def threaded(**options: Any) -> Iterator[Served]:
     """The same for clients that block: the server has a thread and an event loop of its own."""
     started: concurrent.futures.Future[Served] = concurrent.futures.Future()
-    finished = threading.Event()
+    loop = asyncio.new_event_loop()
 
     async def serve() -> None:
         try:
             async with serving(**options) as served:
                 started.set_result(served)
-                await until(finished.is_set, seconds=600)
-        except BaseException as error:
-            if not started.done():
-                started.set_exception(error)
-            raise
+                await asyncio.Event().wait()
+        except Exception as error:  # noqa: BLE001 (raised where the server is asked for)
+            started.set_exception(error)
 
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    def run() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            loop.run_until_complete(task)
+        loop.close()
+
+    task = loop.create_task(serve())
+    thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield started.result(timeout=110)
+        yield started.result(timeout=100)
     finally:
-        finished.set()
+        loop.call_soon_threadsafe(task.cancel)
         thread.join()
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance
 from tests.integration.runtime.http.support import Served, threaded
-from tests.unit.runtime.http.support import MODEL, build_stack, completion_body
+from tests.unit.runtime.http.support import MODEL, CountingEmbedder, build_stack, completion_body
 
 from ferry_runtime.api.app import create_app
 
@@ -33,7 +33,7 @@ CHECKS = [not_a_server_error, content_type_conformance, response_schema_conforma
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with threaded() as running:
+    with threaded(embedder=CountingEmbedder()) as running:
         yield running
 
 

@@ -146,6 +146,21 @@ class ScriptedPipeline:
         return self.answers[-1]
 
 
+class CountingEmbedder:
+    """The vector says how long the text is."""
+
+    name = "tiny-embedder"
+    dimensions = 3
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[tuple[Sequence[float], int]]:
+        if self._error is not None:
+            raise self._error
+        return [((len(text), 0.5, -1.0), len(text)) for text in texts]
+
+
 def delta(index: int = 0, **fields: Any) -> ChoiceDelta:
     return ChoiceDelta(index, Delta(request_id="r", **fields))
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import array
 import base64
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,24 +10,9 @@ import pytest
 from ferry_runtime.errors import EmbedderUnavailable, InvalidRequest
 
 from .conftest import MakeClient
-from .support import error_of
+from .support import CountingEmbedder, error_of
 
 EMBEDDINGS = "/v1/embeddings"
-
-
-class CountingEmbedder:
-    """The vector says how long the text is."""
-
-    name = "tiny-embedder"
-    dimensions = 3
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self._error = error
-
-    async def embed(self, texts: Sequence[str]) -> Sequence[tuple[Sequence[float], int]]:
-        if self._error is not None:
-            raise self._error
-        return [((len(text), 0.5, -1.0), len(text)) for text in texts]
 
 
 def body(**fields: Any) -> dict[str, Any]:
