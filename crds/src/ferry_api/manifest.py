@@ -47,7 +47,9 @@ def load_manifests(source: Path | str) -> list[InferenceService]:
     problems = [problem for document in ours for problem in _problems(document)]
     if problems:
         raise ManifestError(problems, origin)
-    return [parse(document.content) for document in ours]
+    return [
+        parse({key: value for key, value in document.content.items() if key != "status"}) for document in ours
+    ]
 
 
 def check_manifest(source: Path | str) -> list[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from ferry_api.schema import Int, ListMap, SpecModel, Text
 
@@ -35,6 +35,8 @@ class Authentication(StrEnum):
 class Condition(SpecModel):
     """One truth about the resource, in the form of Kubernetes' metav1.Condition."""
 
+    model_config = ConfigDict(extra="ignore")
+
     type: Annotated[Text, Field(max_length=316, pattern="^[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?$")] = Field(
         description="Available: some revision serves at the URL. Ready: the current generation's pods all "
         "serve. Progressing: being rolled out. Stalled: cannot go on without a change. RuntimeReady, "
@@ -53,6 +55,9 @@ class Condition(SpecModel):
 
 class InferenceServiceStatus(SpecModel):
     """What is, as far as the operator has seen."""
+
+    # A newer operator may have written more; an older one still has to read the rest.
+    model_config = ConfigDict(extra="ignore")
 
     observed_generation: Int | None = Field(
         None, ge=0, description="The metadata.generation that the rest of the status is about."

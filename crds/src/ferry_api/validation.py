@@ -35,7 +35,8 @@ def validate(document: Mapping[str, Any] | InferenceService) -> list[Problem]:
     header = _header_problems(document)
     if header:
         return header
-    document = without_nulls(document)
+    # The API server drops the status of what is applied, so it cannot be wrong.
+    document = {key: value for key, value in without_nulls(document).items() if key != "status"}
     structural = list(_structural(document))
     broken = frozenset(found.at for found in structural)
     problems = [found.problem for found in structural]
@@ -49,7 +50,8 @@ def validate_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Prob
 
 
 def parse(document: Mapping[str, Any]) -> InferenceService:
-    """The typed object of a document that `validate` finds nothing wrong with."""
+    """The typed object of a document that `validate` finds nothing wrong with, or that the API
+    server stored. Raises pydantic's ValidationError."""
     return InferenceService.model_validate(without_nulls(document), by_alias=True, by_name=False)
 
 

@@ -10,7 +10,8 @@ from ferry_api.shape import Kind, members
 from ferry_api.spec import InferenceServiceSpec
 from ferry_api.spec.model import ModelSpec
 from ferry_api.spec.serving import BatchingSpec
-from ferry_api.validation import validate
+from ferry_api.status import ConditionType
+from ferry_api.validation import parse, validate
 from ferry_api.values import Duration
 
 
@@ -72,6 +73,22 @@ def test_keys_that_are_no_text_are_a_problem():
     (problem,) = validate(manifest(nodeSelector={1: "a"}))
     assert problem.path == "spec.nodeSelector"
     assert "the key 1 must be a string" in problem.message
+
+
+def test_a_status_with_fields_of_a_newer_release_is_read():
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Serving",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "severity": "Info",
+    }
+    service = parse({**manifest(), "status": {"conditions": [condition], "shards": 3, "replicas": 1}})
+    ready = service.status.condition(ConditionType.READY)
+    assert ready is not None
+    assert ready.reason == "Serving"
+    assert service.status.condition(ConditionType.AVAILABLE) is None
 
 
 def test_every_limit_stands_on_a_field():
