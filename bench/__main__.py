@@ -8,6 +8,8 @@ from pathlib import Path
 
 SCENARIOS = {
     "engine": "throughput over HTTP beside transformers, /livez under load, memory, time to ready",
+    "mixed": "short and long requests at 1.2 times capacity, beside first come first served",
+    "soak": "ten minutes at 1.5 times capacity: memory and file descriptors",
 }
 
 

@@ -43,14 +43,21 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def serve(
-    manifest: Path, *, environment: dict[str, str] | None = None, limit: float = 180
+    manifest: Path,
+    *,
+    environment: dict[str, str] | None = None,
+    module: str = "ferry_runtime.cli",
+    limit: float = 180,
 ) -> Iterator[Server]:
-    """Start `ferry run`, wait until it is ready, and stop it whatever happens."""
+    """Start `ferry run`, wait until it is ready, and stop it whatever happens.
+
+    ``module`` may be another one with the same command line.
+    """
     port = free_port()
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("ferry")), "run", str(manifest), "--port", str(port)],
+            [sys.executable, "-m", module, "run", str(manifest), "--port", str(port)],
             stdout=log,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},

@@ -35,7 +35,11 @@ def mixed(count: int, seed: int) -> list[Work]:
     rng = random.Random(seed)
     works = []
     for index in range(count):
-        words = int(10 * (30 ** rng.random()))
-        prompt = f"{rng.randrange(10**6)} " + " ".join(rng.choice(_WORDS) for _ in range(words))
+        prompt = words(rng, int(10 * (30 ** rng.random())))
         works.append(Work(prompt, rng.randint(16, 96), 0.8 if index % 2 else 0.0, seed=rng.randrange(2**31)))
     return works
+
+
+def words(rng: random.Random, count: int) -> str:
+    """Common words behind a number, so that no two prompts begin alike."""
+    return f"{rng.randrange(10**6)} " + " ".join(rng.choice(_WORDS) for _ in range(count))
