@@ -86,7 +86,8 @@ async def capacity(url: str, model: str, *, clients: int, seconds: float, seed: 
         for arrival in pending:
             if time.perf_counter() - started > seconds:
                 return
-            done += (await send(client, model, arrival)).outcome == "finished"
+            result = await send(client, model, arrival)
+            done += result.outcome == "finished"
 
     async with _client(url) as client, asyncio.TaskGroup() as group:
         for _ in range(clients):
