@@ -13,6 +13,7 @@ from ferry_runtime.api.errors import error_answer
 from ferry_runtime.api.httpmetrics import HttpMetrics
 from ferry_runtime.api.observe import Observe
 from ferry_runtime.api.openapi import Documented
+from ferry_runtime.api.routes.cache import cache_router
 from ferry_runtime.api.routes.chat import chat_router
 from ferry_runtime.api.routes.completions import completions_router
 from ferry_runtime.api.routes.embeddings import embeddings_router
@@ -37,6 +38,7 @@ ROUTERS: tuple[RouterFactory, ...] = (
     tokenize_router,
     health_router,
     metrics_router,
+    cache_router,
 )
 
 

@@ -13,6 +13,7 @@ from ferry_api.runtime_config import RuntimeConfig
 from ferry_runtime.api.auth.policy import AuthPolicy
 from ferry_runtime.api.recent import RecentRequests
 from ferry_runtime.api.summary import Summary
+from ferry_runtime.cache.control import CacheControl
 from ferry_runtime.engine.protocol import Backend
 from ferry_runtime.generation import Pipeline
 from ferry_runtime.text.model import TextModel
@@ -77,6 +78,7 @@ class Services:
     auth: AuthPolicy
     registry: CollectorRegistry
     embedder: Embedder | None = None
+    cache: Callable[[], CacheControl | None] = lambda: None
     store_status: Callable[[], Mapping[str, Any]] = lambda: {"state": "disabled"}
     batch_size: Callable[[], float] = lambda: 0.0  # mean rows in a decode batch so far
     recent: RecentRequests = field(default_factory=RecentRequests)

@@ -9,9 +9,18 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
-from ferry_api.runtime_config import BatchingConfig, ColdConfig, HotConfig, ModelConfig, RuntimeConfig
+from ferry_api.runtime_config import (
+    BatchingConfig,
+    CacheConfig,
+    ColdConfig,
+    HotConfig,
+    ModelConfig,
+    RuntimeConfig,
+)
 from ferry_runtime.api.auth.policy import AuthPolicy, OpenPolicy
 from ferry_runtime.api.services import Services
+from ferry_runtime.cache.identity import ServedModel
+from ferry_runtime.cache.setup import Cache, build_cache
 from ferry_runtime.engine.fake import FakeBackend
 from ferry_runtime.engine.protocol import Delta
 from ferry_runtime.generation import CacheInfo, ChoiceDelta, GenerationRequest, Pipeline
@@ -85,15 +94,22 @@ def build_stack(
     backend: Any = None,
     text: TextModel | None = None,
     pipeline: Pipeline | None = None,
+    cached: bool = False,
     **overrides: Any,
 ) -> Stack:
-    """``backend`` may be a function that makes one. ``overrides`` are fields of `Services`."""
+    """``backend`` may be a function that makes one. ``cached`` puts the cache in, without a store or an
+    embedder. ``overrides`` are fields of `Services`."""
     settings = config(hot, name=name)
     made = backend() if callable(backend) else backend
     engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT)
     metrics = Metrics()
+    cache = _cache() if cached else None
     serving = ServingPipeline(
-        backend=engine, batching=settings.cold.batching, hot=settings.hot, metrics=metrics
+        backend=engine,
+        batching=settings.cold.batching,
+        hot=settings.hot,
+        metrics=metrics,
+        cache=cache.layer if cache else None,
     )
     lifecycle = Lifecycle(engine, serving, lambda: 1.0)
     model = text or text_model(chat=chat)
@@ -106,8 +122,18 @@ def build_stack(
         auth=auth or OpenPolicy(),
         registry=metrics.registry,
         batch_size=lambda: metrics.mean_batch_size,
+        cache=lambda: cache.control if cache else None,
     )
     return Stack(engine, metrics, serving, lifecycle, replace(services, **overrides))
+
+
+def _cache() -> Cache:
+    return build_cache(
+        namespace="tests",
+        config=lambda: CacheConfig(enabled=True),
+        model=lambda: ServedModel(name=MODEL, weights="w"),
+        queue_timeout=lambda: 60.0,
+    )
 
 
 @dataclass

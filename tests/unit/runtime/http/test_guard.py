@@ -12,7 +12,7 @@ from fastapi import APIRouter
 from starlette.routing import Route
 
 from ferry_runtime.api.app import create_app
-from ferry_runtime.api.auth.access import KEY_ROUTES, OPEN_ROUTES
+from ferry_runtime.api.auth.access import KEY_ROUTES, OPEN_ROUTES, OWN_ROUTES
 from ferry_runtime.api.auth.keys import KeyTable, parse_key_table
 from ferry_runtime.api.auth.policy import KeyPolicy
 
@@ -58,7 +58,7 @@ def written(method: str, path: str) -> str:
 
 
 def concrete(path: str) -> str:
-    return path.replace("{model:path}", "smol").replace("{key}", "k")
+    return path.replace("{model:path}", "smol").replace("{key}", "k").replace("{entry}", "e" * 32)
 
 
 @pytest.mark.parametrize(("method", "path"), routes(), ids=str)
@@ -72,7 +72,7 @@ async def test_every_route_needs_what_the_lists_say(make_client: MakeClient, met
     else:
         assert without.status_code == 401
         assert without.headers["www-authenticate"] == "Bearer"
-    if written(method, path) in OPEN_ROUTES | KEY_ROUTES:
+    if written(method, path) in OPEN_ROUTES | KEY_ROUTES | OWN_ROUTES:
         assert plain.status_code not in {401, 403}
     else:
         assert plain.status_code == 403
@@ -80,7 +80,7 @@ async def test_every_route_needs_what_the_lists_say(make_client: MakeClient, met
 
 
 async def test_the_written_lists_name_only_routes_that_exist() -> None:
-    assert {written(*route) for route in routes()} >= OPEN_ROUTES | KEY_ROUTES
+    assert {written(*route) for route in routes()} >= OPEN_ROUTES | KEY_ROUTES | OWN_ROUTES
 
 
 @pytest.mark.parametrize(
@@ -194,6 +194,10 @@ async def test_without_api_keys_admin_routes_still_need_the_admins(make_client: 
     assert (await client.get("/recent-requests")).status_code == 401
     assert (await client.get("/recent-requests", headers=PLAIN)).status_code == 403
     assert (await client.get("/recent-requests", headers=ADMIN)).status_code == 200
+    entry = "/cache/entries/" + "e" * 32
+    for method in ("GET", "DELETE"):
+        assert (await client.request(method, entry)).status_code == 401
+        assert (await client.request(method, entry, headers=PLAIN)).status_code == 404
 
 
 async def test_an_empty_key_table_is_closed(make_client: MakeClient) -> None:

@@ -1,4 +1,4 @@
-"""Which routes need what. A route that is in neither list needs an admin's key."""
+"""Which routes need what. A route that is in none of the lists needs an admin's key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from enum import Enum
 
 class Access(Enum):
     OPEN = "open"  # nobody is asked: probes, and what Prometheus scrapes
-    KEY = "key"  # any key
+    KEY = "key"  # any key, or none where the service has no API keys
+    OWN = "own"  # a key in any case: what belongs to everybody without one is not anybody's to take
     ADMIN = "admin"
 
 
@@ -30,6 +31,9 @@ KEY_ROUTES = frozenset(
     }
 )
 
+# Their handlers show and evict only what belongs to the key's tenant, unless it is an admin's.
+OWN_ROUTES = frozenset({"GET /cache/entries/{entry}", "DELETE /cache/entries/{entry}"})
+
 
 def access_to(method: str, template: str | None) -> Access:
     """``template`` is None where no route serves the request: then any key gets the 404 or 405."""
@@ -38,4 +42,6 @@ def access_to(method: str, template: str | None) -> Access:
     name = f"{'GET' if method == 'HEAD' else method} {template}"
     if name in OPEN_ROUTES:
         return Access.OPEN
-    return Access.KEY if name in KEY_ROUTES else Access.ADMIN
+    if name in KEY_ROUTES:
+        return Access.KEY
+    return Access.OWN if name in OWN_ROUTES else Access.ADMIN

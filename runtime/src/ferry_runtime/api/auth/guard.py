@@ -51,15 +51,18 @@ def _check(principal: Principal | None, access: Access) -> None:
             code="invalid_api_key",
             headers=_CHALLENGE,
         )
-    if access is not Access.ADMIN or principal.admin:
+    if access is Access.KEY or principal.admin:
         return
     if principal.key_id is None:
+        whose = "An admin's" if access is Access.ADMIN else "An"
         raise Refusal(
             401,
-            "An admin's API key is needed here: send it as 'Authorization: Bearer <key>'.",
+            f"{whose} API key is needed here: send it as 'Authorization: Bearer <key>'.",
             code="invalid_api_key",
             headers=_CHALLENGE,
         )
+    if access is Access.OWN:
+        return
     raise Refusal(403, "This needs an admin's API key.", code="insufficient_permissions")
 
 
