@@ -213,7 +213,7 @@ class SchedulerCore:
         if first is None:
             return []
         key, job = first
-        if self._room.fits(job):
+        if self._room.fits(job, self.shape.slots):
             return [self._enter(key, job)]
         victims = self._room.victims(job, self._queue.rank(job), self._queue.rank, self._tokens.rate)
         if victims:
@@ -222,7 +222,7 @@ class SchedulerCore:
             return []
         others = [(self._next_key(other), other) for other in self._queue.best(_BACKFILL)]
         for other_key, other in [*self._room.paused, *others]:
-            if self._room.fits(other):
+            if self._room.fits(other, self.shape.slots):
                 return [self._enter(other_key, other)]
         return []
 

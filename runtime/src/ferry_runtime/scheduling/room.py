@@ -44,8 +44,14 @@ class EngineRoom:
     def ever_fits(self, job: Job) -> bool:
         return self.kv is None or self._needed(job) <= self.kv.blocks
 
-    def fits(self, job: Job) -> bool:
-        return self.kv is None or self._blocks + self._needed(job) <= self.kv.blocks
+    def fits(self, job: Job, slots: int) -> bool:
+        """Whether the engine has memory for it now; or, when all slots are taken and it would
+        wait there for one, whether it will have, whichever sequence ends first."""
+        if self.kv is None:
+            return True
+        beyond = max(0, len(self._held) + 1 - slots)
+        to_come = beyond * min((self._needed(held.job) for held in self._held.values()), default=0)
+        return self._blocks + self._needed(job) <= self.kv.blocks + to_come
 
     def enter(self, key: Key, job: Job) -> bool:
         """True when the sequence was paused and goes on, False when it is new."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from ferry_runtime.engine.fake import FakeBackend
@@ -195,12 +196,16 @@ async def test_engine_slots_decide_not_the_declared_batch_when_there_are_fewer(s
 
 
 class PausingBackend(FakeBackend):
-    """The double with an engine's memory of its own: a paused row's stream stays silent."""
+    """The double with memory for two sequences in four slots; a paused row's stream stays silent."""
 
     def __init__(self, **options):
         super().__init__(**options)
         self.calls = []
         self._aside = {}
+
+    @property
+    def info(self):
+        return msgspec.structs.replace(super().info, kv_blocks=2)
 
     def pause(self, request_id):
         self.calls.append(("pause", request_id))
@@ -213,9 +218,9 @@ class PausingBackend(FakeBackend):
 
 
 async def test_an_urgent_request_pauses_a_patient_one_whose_answer_does_not_change(serve, request_of):
-    backend = PausingBackend(slots=2, context_length=64)
+    backend = PausingBackend(slots=4, context_length=64)
     backend.controls.step_seconds = 0.001
-    service = await serve(backend=backend)  # memory for two sequences of 64 tokens
+    service = await serve(slots=4, backend=backend)
     alone = await read(
         await service.pipeline.submit(request_of(prompt=(5,) * 20, max_tokens=44, temperature=0))
     )
@@ -227,7 +232,6 @@ async def test_an_urgent_request_pauses_a_patient_one_whose_answer_does_not_chan
     ]
     for answer in patient:
         await anext(aiter(answer))
-    # Two slots are taken and so is all memory; a third place exists, beyond the slots.
     urgent = await service.pipeline.submit(request_of(max_tokens=60, priority=-1))
     assert await read(urgent)
     rest = await asyncio.gather(*(read(answer) for answer in patient))

@@ -91,9 +91,14 @@ class Simulation:
         else:
             self.refused[job.id] = refusal.reason
 
+    @property
+    def in_slots(self) -> list[Row]:
+        """The engine takes what it was handed in order."""
+        return self.rows[: self.core.shape.slots]
+
     def step(self) -> None:
         """One step: every decoding row gets a token, prompts are computed in chunks."""
-        running = self.rows[: self.core.shape.slots]
+        running = self.in_slots
         budget, self.most_rows = self.chunk, max(self.most_rows, len(running))
         duration = STEP + self.row_seconds * len(running)
         self.core.shaping.stepped(len(running), duration)

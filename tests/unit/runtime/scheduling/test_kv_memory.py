@@ -27,7 +27,7 @@ def test_blocks_in_the_engine_never_exceed_what_it_has_and_all_are_served(simula
     step = simulation.step
 
     def checked():
-        assert sum(TEN_BLOCKS.needed(row.job.capacity_tokens) for row in simulation.rows) <= 10
+        assert sum(TEN_BLOCKS.needed(row.job.capacity_tokens) for row in simulation.in_slots) <= 10
         step()
 
     simulation.step = checked
@@ -60,3 +60,17 @@ def test_memory_is_kept_for_one_that_was_passed_for_long(simulate, job_of):
     assert core.release(late) == []
     core.finished("job-0", 0, late + 1)
     assert ids(core.release(late + 1)) == ["job-1", "job-2"]
+
+
+def test_when_memory_and_slots_are_both_taken_the_next_is_handed_over_all_the_same(simulate, job_of):
+    core = simulate(slots=2, kv=TEN_BLOCKS).core
+    for number in range(4):
+        core.admit(job_of(number, capacity_tokens=80), 0.0)
+    assert ids(core.release(0.0)) == ["job-0", "job-1", "job-2"]  # fits as soon as either ends
+
+
+def test_one_that_could_still_not_start_when_a_slot_falls_free_is_not_handed_over(simulate, job_of):
+    core = simulate(slots=2, kv=TEN_BLOCKS).core
+    for number, size in enumerate([32, 128, 160, 16]):
+        core.admit(job_of(number, capacity_tokens=size), 0.0)
+    assert ids(core.release(0.0)) == ["job-0", "job-1", "job-3"]

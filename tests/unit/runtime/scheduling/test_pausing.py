@@ -124,7 +124,7 @@ def test_whatever_is_paused_goes_on_and_everything_is_served_within_the_memory(s
     step = simulation.step
 
     def checked():
-        assert sum(TEN_BLOCKS.needed(row.job.capacity_tokens) for row in simulation.rows) <= 10
+        assert sum(TEN_BLOCKS.needed(row.job.capacity_tokens) for row in simulation.in_slots) <= 10
         step()
 
     simulation.step = checked
