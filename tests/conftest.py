@@ -23,7 +23,7 @@ from ferry_runtime.store.embedded import EmbeddedStore
 
 ROOT = Path(__file__).resolve().parents[1]
 SMOLLM2 = ROOT / "examples" / "smollm2.yaml"
-_READY_SECONDS = 110.0
+_READY_SECONDS = 300.0
 _STOP_SECONDS = 15.0
 
 
