@@ -66,6 +66,7 @@ class Channel(Generic[T]):
         threading.Thread(target=read, name="channel-reader", daemon=True).start()
 
     def close(self) -> None:
+        """Not while another thread receives."""
         self._reader.close()
         self._socket.close()
 
