@@ -88,6 +88,35 @@ async def read_stream(client: httpx.AsyncClient, opened: asyncio.Event, fields: 
     return Ended(status, done, error, reason, cut=False)
 
 
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prepared directory with a random Llama whose tokens are bytes."""
+    import tokenizers
+    import torch
+    from tokenizers import decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    directory = tmp_path_factory.mktemp("tiny")
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = tokenizers.Tokenizer(
+        models.BPE(vocab={text: i for i, text in enumerate(alphabet)}, merges=[])
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.save(str(directory / "tokenizer.json"))
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=1100,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=8192,
+        initializer_range=0.4,  # sharp enough that tokens differ from step to step
+    )
+    LlamaForCausalLM(config).save_pretrained(directory)
+    return directory
+
+
 StartServer = Callable[..., Awaitable[Server]]
 
 

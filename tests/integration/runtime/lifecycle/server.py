@@ -1,4 +1,5 @@
-"""A whole server over the engine's double, as a process of its own: what signals are sent to.
+"""A whole server as a process of its own: what signals are sent to. Its engine is the double, or,
+with the option ``model``, the real one over a prepared directory.
 
 Usage: server.py OPTIONS, a JSON object. Prints its port when it is ready. SIGUSR1 stands for
 `ferry drain`.
@@ -11,6 +12,7 @@ import json
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 import tokenizers
@@ -28,10 +30,13 @@ from ferry_api.runtime_config import (
 from ferry_runtime.api.app import create_app
 from ferry_runtime.api.auth.policy import OpenPolicy
 from ferry_runtime.api.services import Services
+from ferry_runtime.engine.backend import ProcessBackend
 from ferry_runtime.engine.fake import FakeBackend
+from ferry_runtime.engine.protocol import Backend
 from ferry_runtime.lifecycle import DrainingServer, Lifecycle
 from ferry_runtime.metrics import Metrics
 from ferry_runtime.pipeline import ServingPipeline
+from ferry_runtime.process import Backoff
 from ferry_runtime.text.model import TextModel
 from ferry_runtime.text.tokenizer import Tokenizer
 
@@ -51,10 +56,19 @@ def text_model() -> TextModel:
     )
 
 
+def make_backend(cold: ColdConfig, options: dict[str, Any]) -> Backend:
+    if "model" in options:
+        backoff = Backoff(first_seconds=0.05)
+        return ProcessBackend(Path(options["model"]), cold, env={"OMP_NUM_THREADS": "1"}, backoff=backoff)
+    backend = FakeBackend(slots=options.get("slots", 8), vocab_size=1100)
+    backend.controls.step_seconds = options.get("step", 0.0)
+    return backend
+
+
 async def main(options: dict[str, Any]) -> None:
     config = RuntimeConfig(
         cold=ColdConfig(
-            model=ModelConfig(source="package://tiny", served_name="tiny"),
+            model=ModelConfig(source="package://tiny", served_name="tiny", context_length=8192),
             batching=BatchingConfig(max_batch_size=options.get("slots", 8), max_wait_seconds=0.0),
         ),
         hot=HotConfig(
@@ -62,8 +76,7 @@ async def main(options: dict[str, Any]) -> None:
             drain_timeout_seconds=options.get("drain", 30.0),
         ),
     )
-    backend = FakeBackend(slots=options.get("slots", 8), vocab_size=1100)
-    backend.controls.step_seconds = options.get("step", 0.0)
+    backend = make_backend(config.cold, options)
     metrics = Metrics()
     pipeline = ServingPipeline(
         backend=backend, batching=config.cold.batching, hot=config.hot, metrics=metrics
