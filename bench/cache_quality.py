@@ -33,7 +33,7 @@ from ferry_runtime.engine.protocol import SamplingParams
 from ferry_runtime.generation import GenerationRequest
 
 GATES = (0.80, 0.70)
-REPEATS = 3  # other partitions into folds; figures are their means
+REPEATS = 2  # other partitions into folds; figures are their means
 INNER = 5
 
 

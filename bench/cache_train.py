@@ -118,7 +118,24 @@ def tables() -> tuple[Table, Table]:
     pairs = labelled_pairs()
     made = altered(sorted({pair.cached for pair in pairs}), SEED)
     vectors = embed([t for p in (*pairs, *made) for t in (p.cached, p.asked)], embedder_directory())
+    made += neighbours(pairs, vectors, SEED)
     return Table(pairs, vectors), Table(made, vectors)
+
+
+def neighbours(pairs: Sequence[Pair], vectors: dict[str, np.ndarray], seed: int) -> list[Pair]:
+    """Different questions: for each one a near one and any one of another group. Without them the
+    trees have seen no two questions that are simply about different things."""
+    group = {pair.cached: pair.group for pair in pairs}
+    texts = sorted(group)
+    draw = np.random.RandomState(seed)
+    cosine = np.array([vectors[text] for text in texts]) @ np.array([vectors[text] for text in texts]).T
+    made = []
+    for number, text in enumerate(texts):
+        others = [row for row in np.argsort(-cosine[number]) if group[texts[row]] != group[text]]
+        # The very nearest may ask the same thing in other words; the labels do not say.
+        for row, kind in ((others[draw.randint(3, 12)], "near"), (draw.choice(others), "unrelated")):
+            made.append(Pair(text, texts[row], False, kind))
+    return made
 
 
 def report(table: Table, extra: Table, score: np.ndarray, data: dict[str, Any]) -> str:

@@ -16,10 +16,13 @@ from ferry_runtime.api.app import create_app
 from ferry_runtime.api.auth.files import KeyFiles
 from ferry_runtime.api.auth.policy import AuthPolicy, KeyPolicy, OpenPolicy
 from ferry_runtime.api.services import Services
+from ferry_runtime.cache.identity import ServedModel
+from ferry_runtime.cache.setup import DeferredCache, build_cache
 from ferry_runtime.configuration import LiveConfiguration
 from ferry_runtime.embedding.client import EmbeddingClient
 from ferry_runtime.embedding.openai import TextEmbedder
 from ferry_runtime.engine.backend import ProcessBackend
+from ferry_runtime.engine.protocol import EngineState
 from ferry_runtime.errors import EngineNotReady, StoreUnavailable
 from ferry_runtime.metrics import Metrics
 from ferry_runtime.models.client import prepare_model
@@ -51,6 +54,7 @@ class Surroundings:
 
     cache_dir: Path
     secrets: Secrets
+    namespace: str = ""  # of the resource: keeps services apart that share a store
     local: bool = False
     embedded_store: bool = False
 
@@ -71,11 +75,13 @@ class Service:
         self.backend = DeferredBackend()
         self.embedder = EmbeddingClient()
         self.metrics = Metrics()
+        self.cache = DeferredCache()
         self.pipeline = ServingPipeline(
             backend=self.backend,
             batching=live.config.cold.batching,
             hot=live.config.hot,
             metrics=self.metrics,
+            cache=self.cache,
         )
         self.lifecycle = StartingLifecycle(
             self.backend, self.pipeline, lambda: self._live.config.hot.drain_timeout_seconds
@@ -94,6 +100,7 @@ class Service:
         self._watch = asyncio.create_task(self._live.watch(self._apply))
         try:
             await self._start_store()
+            await self._start_cache()
             await self._start_engine()
         except Exception as error:
             self.backend.fail(str(error))
@@ -105,6 +112,7 @@ class Service:
         if self._watch is not None:
             self._watch.cancel()
         await self.pipeline.stop()
+        await self.cache.stop()
         await asyncio.gather(self.backend.stop(), self.embedder.stop())
         if self._embedded is not None:
             await self._embedded.stop()
@@ -116,6 +124,32 @@ class Service:
             self._embedded = await EmbeddedStore.start()
         except StoreUnavailable as error:
             logger.warning("%s Answers are kept in this process alone.", error)
+
+    async def _start_cache(self) -> None:
+        """Whether it is used is a hot setting, asked for every request; switched off it costs nothing."""
+        cache = build_cache(
+            namespace=self._around.namespace or self.config.cold.model.served_name,
+            config=lambda: self.config.hot.cache,
+            model=self._served_model,
+            queue_timeout=lambda: self.config.hot.queue.timeout_seconds,
+            store=self._store_address(),
+            embedder=self.embedder,
+            registry=self.metrics.registry,
+        )
+        await self.cache.become(cache)
+
+    def _served_model(self) -> ServedModel | None:
+        """What answers, for the cache's identity; None until it is loaded."""
+        if self.model is None or self.backend.state is not EngineState.READY:
+            return None
+        cold, info = self.config.cold, self.backend.info
+        return ServedModel(
+            name=cold.model.served_name,
+            weights=self.model.digest,  # weights, tokenizer, chat template and configuration
+            dtype=info.dtype,
+            numerics=info.numerics,
+            engine=f"{cold.engine.type.value} {cold.engine.upstream_url or ''} {info.device}",
+        )
 
     async def _start_engine(self) -> None:
         cold = self.config.cold
@@ -161,6 +195,7 @@ class Service:
                 registry=self.metrics.registry,
                 embedder=TextEmbedder(self.embedder),
                 store_status=self._store_status,
+                cache=lambda: self.cache.control if self.config.hot.cache.enabled else None,
                 batch_size=lambda: self.metrics.mean_batch_size,
             )
         )

@@ -7,6 +7,8 @@ their own entries only, and for all others an entry simply is not there.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,7 +17,7 @@ from ferry_runtime.cache import messages
 from ferry_runtime.cache.entry import Entry
 from ferry_runtime.cache.layer import CacheLayer
 from ferry_runtime.cache.messages import Scope
-from ferry_runtime.errors import InvalidRequest, StoreUnavailable
+from ferry_runtime.errors import InvalidRequest, StoreError, StoreUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,10 @@ class CacheControl:
         shared = self._tiers.shared
         if shared is None:
             return gone
-        names = [tenant] if tenant is not None else await shared.store.tenants()
-        doomed = {name: await self._covered(name, model) for name in names}
-        removed = await shared.store.remove(doomed, messages.encode(scope))
+        with _said_plainly():
+            names = [tenant] if tenant is not None else await shared.store.tenants()
+            doomed = {name: await self._covered(name, model) for name in names}
+            removed = await shared.store.remove(doomed, messages.encode(scope))
         return max(gone, removed)
 
     async def clear(self, caller: Caller) -> int:
@@ -136,7 +139,8 @@ class CacheControl:
     async def _remove(self, doomed: dict[str, list[str]], scope: Scope) -> None:
         self._tiers.forget(scope)
         if self._tiers.shared is not None:
-            await self._tiers.shared.store.remove(doomed, messages.encode(scope))
+            with _said_plainly():
+                await self._tiers.shared.store.remove(doomed, messages.encode(scope))
 
     async def _covered(self, tenant: str, model: str | None) -> list[str]:
         """The tenant's entries in the store, of one model where one is named."""
@@ -147,6 +151,15 @@ class CacheControl:
         if model is None:
             return ids
         return await self._tiers.of_model(ids, model)
+
+
+@contextmanager
+def _said_plainly() -> Iterator[None]:
+    """Whatever kept the store from obeying, the caller's answer to it is the same."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreUnavailable(f"The order did not reach the other replicas: {error}.") from None
 
 
 def _plausible(entry_id: str) -> bool:

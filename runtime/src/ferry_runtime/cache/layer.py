@@ -73,8 +73,8 @@ class CacheLayer:
         self.writer = Writer(self._write, metrics)
 
     async def start(self) -> None:
-        if self.semantic is not None:
-            await self.semantic.start()
+        if self.semantic is not None and self._config().enabled:
+            self.semantic.wake()
         await self.tiers.start()
         await self.writer.start()
 
@@ -110,6 +110,8 @@ class CacheLayer:
             return Bypass("no_model")
         if not policy.sampled_allowed(request, config.sampled_requests):
             return Bypass("sampled")
+        if self.semantic is not None:
+            self.semantic.wake()
         embedder = self.semantic.fingerprint if self.semantic is not None else ""
         shared = config.scope is CacheScope.SHARED
         identity = identify(request, model, shared=shared, embedder=embedder)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from ferry_api.runtime_config import CacheConfig
+from ferry_runtime.cache.contract import Generate
 from ferry_runtime.cache.control import CacheControl
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.layer import CacheLayer
@@ -17,6 +18,7 @@ from ferry_runtime.cache.metrics import CacheMetrics
 from ferry_runtime.cache.semantic.tier import Embedder, SemanticTier
 from ferry_runtime.cache.shared import SharedTier
 from ferry_runtime.cache.tiers import Tiers
+from ferry_runtime.generation import Answer, GenerationRequest
 from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.redis_store import RedisStore
 
@@ -28,6 +30,35 @@ INDEX_BYTES = 128 << 20  # vectors and questions; about 1.1 kB each
 class Cache:
     layer: CacheLayer
     control: CacheControl
+
+
+class DeferredCache:
+    """Implements `AnswerCache` before there is a cache: a server answers from its first moment, and
+    its store may take longer. Until `become` every request is generated."""
+
+    def __init__(self) -> None:
+        self._cache: Cache | None = None
+
+    @property
+    def control(self) -> CacheControl | None:
+        return self._cache.control if self._cache is not None else None
+
+    async def become(self, cache: Cache) -> None:
+        await cache.layer.start()
+        self._cache = cache
+
+    async def start(self) -> None:
+        """Nothing to do before `become`."""
+
+    async def answer(self, request: GenerationRequest, generate: Generate) -> Answer:
+        if self._cache is None:
+            return await generate(request)
+        return await self._cache.layer.answer(request, generate)
+
+    async def stop(self) -> None:
+        cache, self._cache = self._cache, None
+        if cache is not None:
+            await cache.layer.stop()
 
 
 def build_cache(

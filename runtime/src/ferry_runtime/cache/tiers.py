@@ -45,7 +45,9 @@ class Index(Protocol):
 class Semantic(Protocol):
     """Finds entries that answer a question asked in other words."""
 
-    async def start(self) -> None: ...
+    def wake(self) -> None:
+        """The cache is in use: load what is needed, in the background. Cheap when done before."""
+        ...
 
     async def stop(self) -> None: ...
 

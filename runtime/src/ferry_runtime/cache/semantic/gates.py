@@ -20,16 +20,17 @@ class Skip(StrEnum):
 
 
 _CODE = re.compile(
-    r"```|[{};]\s*$|=>|==|!=|&&|\|\||</?\w+[^<>]*>|\w\(\)|\b\w+\.\w+\(|\bdef \w+\(|#include|\\[a-z]+\{"
+    r"```|[{};]\s*$|=>|==|!=|&&|\|\||</?\w+[^<>]*>|\w\(\)|\w\(\d|\b\w+\.\w+\(|\bdef \w+\(|#include|\\[a-z]+\{"
     r"|^\s*(import|from|SELECT|INSERT|UPDATE|CREATE) \w+|\$\(|^\s*[$#] \w+|::|/\w+/\w+/",
     re.MULTILINE,
 )
 # Frequent words of other languages in Latin script that English does not have.
 _FOREIGN = """
 der die das und ist nicht ein eine wie ich sie mit auf fur für von dem den zu le la les des est une que
-qui dans pour pas vous je el los las por una como qué cómo dónde para con il della che per sono di da um uma não você
-het een niet van voor jag och är att det hur kan vad jak się nie czy ne bir için na się mi mein meine kann
-wo wann warum quel quelle quand où comment pourquoi cuando donde cuál perché dove quando hoe waar wat waarom
+qui dans pour pas vous je el los las por una como qué cómo dónde para con il della che per sono di da um
+uma não você het een niet van voor jag och är att det hur kan vad jak się nie czy ne bir için na się
+mi mein meine kann wo wann warum quel quelle quand où comment pourquoi cuando donde cuál perché dove
+quando hoe waar wat waarom
 """
 _OTHERS = frozenset(_FOREIGN.split()) - FILLERS
 

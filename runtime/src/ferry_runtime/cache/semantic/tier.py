@@ -75,9 +75,11 @@ class SemanticTier:
     def fingerprint(self) -> str:
         return self._fingerprint
 
-    async def start(self) -> None:
-        """Load the embedder in the background; until then only the exact tier answers."""
-        self._loading = asyncio.create_task(self._load())
+    def wake(self) -> None:
+        """Load the embedder in the background; until then only the exact tier answers. A service
+        whose cache is switched off never gets here and pays nothing."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
 
     async def stop(self) -> None:
         await end(self._loading)
@@ -86,6 +88,7 @@ class SemanticTier:
 
     async def ready(self) -> bool:
         """Until loading has ended; False when there is no embedder."""
+        self.wake()
         if self._loading is not None:
             await asyncio.wait([self._loading])
         return bool(self._fingerprint)

@@ -1,0 +1,202 @@
+"""The semantic tier inside the whole cache, with an embedder that the test writes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from tests.unit.runtime.cache.conftest import Cache, Generator
+
+from ferry_api.runtime_config import CacheConfig, CacheScope, Verifier
+from ferry_runtime.cache.identity import ServedModel
+from ferry_runtime.cache.setup import build_cache
+from ferry_runtime.engine.protocol import FinishReason
+from ferry_runtime.errors import EmbedderUnavailable
+from ferry_runtime.generation import CacheOutcome
+
+EXACT, SEMANTIC, MISS = CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.MISS
+HOW_DO, HOW_CAN = "How do I reset my password?", "How can I reset my password?"
+
+
+@dataclass
+class Embedding:
+    vector: bytes | None
+
+
+@dataclass
+class Loaded:
+    fingerprint: str = "minilm"
+
+
+class WordBag:
+    """Texts that share words have near vectors, as with a real embedder."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.fail: Exception | None = None
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def load(self) -> Loaded:
+        if self.fail is not None:
+            raise self.fail
+        return Loaded()
+
+    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
+        self.calls.extend(texts)
+        await self.gate.wait()
+        if self.fail is not None:
+            raise self.fail
+        return [Embedding(None if len(text) > 500 else self._vector(text)) for text in texts]
+
+    def _vector(self, text: str) -> bytes:
+        total = np.zeros(384, dtype=np.float32)
+        for word in text.lower().split():
+            seed = sum(ord(letter) * 31**place for place, letter in enumerate(word))
+            total += np.random.default_rng(seed % 2**32).standard_normal(384).astype(np.float32)
+        return (total / np.linalg.norm(total)).astype("<f4").tobytes()
+
+
+@pytest.fixture
+def embedder() -> WordBag:
+    return WordBag()
+
+
+@pytest.fixture
+async def cache(embedder: WordBag) -> AsyncIterator[Cache]:
+    settings = {"enabled": True, "similarity_threshold": 0.7}
+    model: list[ServedModel | None] = [ServedModel(name="m", weights="w")]
+    built = build_cache(
+        namespace="svc",
+        config=lambda: CacheConfig(**settings),
+        model=lambda: model[0],
+        queue_timeout=lambda: 60.0,
+        embedder=embedder,
+    )
+    await built.layer.start()
+    await built.layer.semantic.ready()
+    yield Cache(built.layer, Generator(), built.layer.metrics, settings, model)
+    await built.layer.stop()
+
+
+async def outcome(cache: Cache, request) -> CacheOutcome:
+    _, info = await cache.ask(request)
+    await cache.layer.writer.drained()
+    return info.outcome
+
+
+async def test_a_rewording_is_answered_with_similarity_and_entry(cache, make_request) -> None:
+    said, _ = await cache.ask(make_request(HOW_DO))
+    await cache.layer.writer.drained()
+    again, info = await cache.ask(make_request(HOW_CAN))
+    assert (again, info.outcome) == (said, SEMANTIC)
+    assert info.similarity is not None
+    assert 0.7 <= info.similarity < 1
+    assert info.entry_id is not None
+
+
+async def test_what_is_not_identity_does_not_keep_a_rewording_from_its_answer(cache, make_request) -> None:
+    await outcome(cache, make_request(HOW_DO))
+    other = make_request(
+        HOW_CAN, priority=3, timeout=9.0, route="/generate", sampling={"max_tokens": 999, "seed": 4}
+    )
+    assert await outcome(cache, other) is SEMANTIC
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tenant": "b"},
+        {"context": '{"system":"Rhyme."}'},
+        {"n": 2},
+        {"sampling": {"stop": ("x",)}},
+        {"sampling": {"max_tokens": 1}},
+        {"cache_threshold": 0.999},
+        {"cache_control": frozenset({"no-cache"})},
+    ],
+    ids=["tenant", "context", "n", "stop", "fewer tokens", "raised threshold", "no-cache"],
+)
+async def test_other_requests_do_not_hit(cache, make_request, changes) -> None:
+    await outcome(cache, make_request(HOW_DO))
+    assert await outcome(cache, make_request(HOW_CAN, **changes)) is MISS
+
+
+async def test_another_history_does_not_hit(cache, make_request) -> None:
+    await outcome(cache, make_request("Please cancel it for me"))
+    plain = make_request("Can you cancel it for me")
+    talked = make_request("Can you cancel it for me", prompt_text="<user>My gym</user>" + plain.prompt_text)
+    assert await outcome(cache, talked) is MISS
+
+
+async def test_a_trap_is_a_miss_and_counted(cache, make_request) -> None:
+    await outcome(cache, make_request("How do I enable the alarm?"))
+    assert await outcome(cache, make_request("How do I disable the alarm?")) is MISS
+    assert cache.metrics.by_labels(cache.metrics.rejections) == {"antonym": 1}
+    assert cache.metrics.value(cache.metrics.near_misses) == 1
+
+
+async def test_without_verifier_the_cosine_decides(cache, make_request) -> None:
+    cache.settings["verifier"] = Verifier.NONE
+    await outcome(cache, make_request("How do I enable the alarm?"))
+    assert await outcome(cache, make_request("How do I disable the alarm?")) is SEMANTIC
+
+
+async def test_an_answer_cut_off_by_its_limit_is_not_served_to_others(cache, make_request) -> None:
+    cache.generator.finish = FinishReason.LENGTH
+    await outcome(cache, make_request(HOW_DO))
+    assert await outcome(cache, make_request(HOW_CAN)) is MISS
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "reason"),
+    [
+        ("Wie setze ich das zurück?", "Wie setze ich es zurück?", "not_english"),
+        ("What does foo(1) do?", "What does foo(2) do?", "code"),
+        ("how is it " * 60, "how was it " * 60, "too_long"),
+    ],
+)
+async def test_what_the_embedder_cannot_judge_is_left_to_the_exact_tier(
+    cache, make_request, text, other, reason
+) -> None:
+    await outcome(cache, make_request(text))
+    assert await outcome(cache, make_request(other)) is MISS
+    assert await outcome(cache, make_request(text)) is EXACT
+    assert reason in cache.metrics.by_labels(cache.metrics.skips)
+
+
+async def test_a_question_is_embedded_once(cache, make_request, embedder) -> None:
+    await outcome(cache, make_request(HOW_DO))
+    await asyncio.gather(*(cache.ask(make_request(HOW_CAN, sampling={"stop": (str(i),)})) for i in range(5)))
+    await cache.layer.writer.drained()
+    assert sorted(embedder.calls) == sorted([HOW_DO, HOW_CAN])
+
+
+async def test_a_slow_embedder_costs_a_bounded_wait_and_no_answer(cache, make_request, embedder) -> None:
+    await outcome(cache, make_request(HOW_DO))
+    embedder.gate.clear()
+    _, info = await cache.ask(make_request(HOW_CAN))
+    assert info.outcome is MISS
+    embedder.gate.set()
+    await cache.layer.writer.drained()
+
+
+async def test_a_failing_embedder_costs_no_answer(cache, make_request, embedder) -> None:
+    await outcome(cache, make_request(HOW_DO))
+    embedder.fail = EmbedderUnavailable("gone")
+    assert await outcome(cache, make_request(HOW_CAN)) is MISS
+    assert await outcome(cache, make_request(HOW_CAN)) is EXACT
+
+
+async def test_a_purged_entry_is_gone_from_the_index_too(cache, make_request) -> None:
+    from ferry_runtime.cache.messages import Scope
+
+    await outcome(cache, make_request(HOW_DO))
+    cache.layer.tiers.forget(Scope(tenant="a"))
+    assert await outcome(cache, make_request(HOW_CAN)) is MISS
+
+
+async def test_a_shared_scope_is_shared_semantically(cache, make_request) -> None:
+    cache.settings["scope"] = CacheScope.SHARED
+    await outcome(cache, make_request(HOW_DO, tenant="a"))
+    assert await outcome(cache, make_request(HOW_CAN, tenant="b")) is SEMANTIC

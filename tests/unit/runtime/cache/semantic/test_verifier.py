@@ -1,0 +1,106 @@
+"""Which questions may share an answer, and which must never."""
+
+import json
+from importlib import resources
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ferry_runtime.cache.semantic.features import NAMES, compare, features
+from ferry_runtime.cache.semantic.verifier import LearnedVerifier, Verdict, rule_against, shipped
+from ferry_runtime.cache.semantic.words import misspelt, read
+from ferry_runtime.errors import ConfigurationError
+
+
+def rule(one: str, other: str) -> str | None:
+    return rule_against(compare(read(one), read(other)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reason"),
+    [
+        ("Track order 48213", "Track order 48231", "number"),
+        ("Is it free over £50?", "Is it free over £60?", "number"),
+        ("Is it open for two weeks?", "Is it open for three weeks?", "number"),
+        ("How heavy is 20 kg of sand?", "How heavy is 20 lb of sand?", "unit"),
+        ("Water boils at what in Celsius?", "Water boils at what in Fahrenheit?", "unit"),
+        ("Are you open on Monday?", "Are you open on Tuesday?", "date"),
+        ("What did I pay in March?", "What did I pay in April?", "date"),
+        ("Cancel my subscription", "Don't cancel my subscription", "negation"),
+        ("Which plans include calls?", "Which plans don't include calls?", "negation"),
+        ("How do I enable two-factor login?", "How do I disable two-factor login?", "antonym"),
+        ("How do I turn on the alarm?", "How do I turn off the alarm?", "antonym"),
+        ("Is it safe for dogs?", "Is it unsafe for dogs?", "antonym"),
+        ("How far is it to Lyon?", "How far is it to Nice?", "entity"),
+        ("How do I get from Rome to Milan?", "How do I get from Milan to Rome?", "order"),
+    ],
+)
+def test_rules_forbid(one: str, other: str, reason: str) -> None:
+    assert rule(one, other) == rule(other, one) == reason
+    assert shipped().decide(0.999, one, other).verdict is Verdict.REJECT
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("How do I reset my password?", "How can I reset my password?"),
+        ("What are your opening hours?", "what are your opening hours"),
+        ("Can I book a table for 2 people?", "Can I book a table for two people?"),
+        ("Where can I find my invoice history?", "Where can I find my invioce history?"),
+        ("What's the price?", "What is the price?"),
+        ("Is parking free on Sundays?", "Hi, is parking free on Sundays?"),
+    ],
+)
+def test_rules_let_rewordings_pass(one: str, other: str) -> None:
+    assert rule(one, other) is None
+    assert shipped().decide(0.97, one, other).verdict is Verdict.ACCEPT
+
+
+def test_the_same_text_is_always_accepted() -> None:
+    assert shipped().decide(1.0, "no way, 3 times", " no way, 3 times ").verdict is Verdict.ACCEPT
+
+
+def test_unrelated_questions_are_not_accepted() -> None:
+    decision = shipped().decide(0.2, "How do I bake bread?", "Where is the nearest station?")
+    assert decision.verdict is not Verdict.ACCEPT
+
+
+TEXTS = st.text(max_size=60) | st.sampled_from(
+    ["", "?", "3 kg", "Don't!", "from A to B", "\u2019", "١٢٣ kg", "²"]
+)
+
+
+@given(TEXTS, TEXTS, st.floats(-1, 1))
+def test_any_texts_can_be_compared_in_either_order(one: str, other: str, cosine: float) -> None:
+    forth, back = compare(read(one), read(other)), compare(read(other), read(one))
+    assert rule_against(forth) == rule_against(back)
+    assert features(cosine, forth) == features(cosine, back)
+    assert len(features(cosine, forth)) == len(NAMES)
+    shipped().decide(cosine, one, other)
+
+
+@given(TEXTS)
+def test_nothing_sets_a_text_apart_from_itself(text: str) -> None:
+    pair = compare(read(text), read(text))
+    assert rule_against(pair) is None
+    assert pair.only_one == pair.only_other == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "slip"),
+    [
+        ("invoice", "invioce", True), ("statement", "statment", True), ("booking", "bokoing", True),
+        ("cat", "cut", False), ("form", "from", True), ("lock", "look", False), ("price", "prices", True),
+        ("boat", "goat", False),
+    ],
+)  # fmt: skip
+def test_slips_of_the_keyboard(one: str, other: str, slip: bool) -> None:
+    assert misspelt(one, other) is misspelt(other, one) is slip
+
+
+def test_a_file_for_other_features_is_refused() -> None:
+    text = resources.files("ferry_runtime.cache.semantic").joinpath("verifier.json").read_text()
+    data = json.loads(text)
+    with pytest.raises(ConfigurationError, match="other features"):
+        LearnedVerifier.load(data | {"features": data["features"][:-1]})
