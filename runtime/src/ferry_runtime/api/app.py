@@ -63,7 +63,7 @@ def create_app(services: Services) -> FastAPI:
     routes.check()
     app.add_exception_handler(HTTPException, _answer)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_middleware(Guard, policy=services.auth, routes=routes)
+    app.add_middleware(Guard, policy=services.auth)
     # Added last, so it is the outermost.
     app.add_middleware(
         Observe,

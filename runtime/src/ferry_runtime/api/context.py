@@ -11,23 +11,29 @@ from typing import Any
 from starlette.requests import Request
 
 from ferry_runtime.api.auth.principal import NOBODY, Principal
+from ferry_runtime.api.routing import RouteMatch
 
 SCOPE_KEY = "ferry.context"
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """``route`` is the route's template, or ``unmatched``; ``started`` is time.monotonic().
+    """``started`` is time.monotonic().
 
     Ids are minted here: what a client sends as an id is never looked at.
     """
 
-    route: str
+    match: RouteMatch
     digits: str = field(default_factory=lambda: uuid.uuid4().hex)
     started: float = field(default_factory=time.monotonic)
     principal: Principal = NOBODY
     status: int = 0  # 0: nothing was answered
     extra: dict[str, Any] = field(default_factory=dict)  # for the log line: counts and names, no text
+
+    @property
+    def route(self) -> str:
+        """The route's template, or ``unmatched``."""
+        return self.match.template
 
     @property
     def id(self) -> str:

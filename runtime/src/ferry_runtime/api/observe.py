@@ -35,7 +35,7 @@ class Observe:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        context = RequestContext(route=self._routes.match(scope).template)
+        context = RequestContext(self._routes.match(scope))
         scope[SCOPE_KEY] = context
         self._metrics.opened()
 

@@ -17,7 +17,7 @@ from ferry_runtime.api.schemas.unsupported import not_understood
 from ferry_runtime.api.services import Services
 from ferry_runtime.errors import InvalidRequest
 from ferry_runtime.generation import GenerationRequest
-from ferry_runtime.text.model import EncodedPrompt
+from ferry_runtime.text.model import EncodedPrompt, TextModel
 
 THRESHOLD_HEADER = "x-ferry-cache-threshold"
 _LONGEST_ECHO = 100
@@ -82,6 +82,18 @@ def generation_request(
         cache_threshold=_threshold(request),
         unknown_fields=not_understood(fields),
     )
+
+
+def check_length(text: TextModel, characters: int, limits: Limits, param: str) -> None:
+    """Refuses what can never fit before it is encoded: a few megabytes would become millions of ids."""
+    tokens = text.tokenizer.fewest_tokens(characters)
+    if tokens >= limits.context_length:
+        raise InvalidRequest(
+            f"The model's context holds {limits.context_length} tokens; "
+            f"{param} has at least {tokens}. Send a shorter prompt.",
+            param=param,
+            code="context_length_exceeded",
+        )
 
 
 def conversation(messages: Sequence[Message]) -> list[dict[str, str]]:

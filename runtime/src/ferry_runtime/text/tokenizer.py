@@ -30,6 +30,9 @@ class Tokenizer:
         backend.no_padding()
         self._backend = backend
         self.special_tokens: Mapping[str, str] = MappingProxyType(dict(special_tokens))
+        longest = max(map(len, backend.get_vocab(with_added_tokens=True)), default=1)
+        # A normalizer may make a text shorter; Unicode's compositions join at most four characters.
+        self._characters_per_token = longest * (1 if backend.normalizer is None else 4)
 
     @classmethod
     def from_directory(cls, directory: Path) -> Tokenizer:
@@ -69,6 +72,10 @@ class Tokenizer:
         if len(text) <= OFFLOAD_CHARACTERS:
             return self.encode(text, add_special_tokens=add_special_tokens)
         return await asyncio.to_thread(self.encode, text, add_special_tokens=add_special_tokens)
+
+    def fewest_tokens(self, characters: int) -> int:
+        """No text of so many characters has fewer tokens: tells an endless prompt without encoding it."""
+        return characters // self._characters_per_token
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         return self._backend.decode(list(token_ids), skip_special_tokens=skip_special_tokens)

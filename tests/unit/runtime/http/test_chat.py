@@ -255,6 +255,22 @@ async def test_a_prompt_beyond_the_context_says_how_long_it_is(client: httpx.Asy
         assert "2019" in error["message"]
 
 
+async def test_an_endless_prompt_is_refused_without_being_encoded(
+    make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await make_client()
+    monkeypatch.setattr("ferry_runtime.text.tokenizer.Tokenizer.encode", None)
+    text = "x" * 1_000_000
+    for path, body in (
+        (CHAT, chat_body(messages=[{"role": "user", "content": text}])),
+        ("/v1/completions", {"model": "smol", "prompt": text}),
+        ("/generate", {"prompt": text}),
+    ):
+        response = await client.post(path, json=body)
+        assert response.status_code == 400
+        assert error_of(response.json())["code"] == "context_length_exceeded"
+
+
 async def test_a_base_model_without_template_points_to_completions(make_client: MakeClient) -> None:
     client = await make_client(chat=False)
     response = await client.post(CHAT, json=chat_body())

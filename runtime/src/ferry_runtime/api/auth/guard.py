@@ -10,7 +10,6 @@ from ferry_runtime.api.auth.policy import AuthPolicy
 from ferry_runtime.api.auth.principal import Principal
 from ferry_runtime.api.context import context_of, from_scope
 from ferry_runtime.api.errors import Refusal
-from ferry_runtime.api.routing import RouteTable
 
 _CHALLENGE = {"www-authenticate": "Bearer"}
 
@@ -18,10 +17,9 @@ _CHALLENGE = {"www-authenticate": "Bearer"}
 class Guard:
     """ASGI middleware. Every request gets its principal here, before any body is read."""
 
-    def __init__(self, app: ASGIApp, *, policy: AuthPolicy, routes: RouteTable) -> None:
+    def __init__(self, app: ASGIApp, *, policy: AuthPolicy) -> None:
         self._app = app
         self._policy = policy
-        self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -32,14 +30,15 @@ class Guard:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
             return
-        match = self._routes.match(scope)
+        context = from_scope(scope)
+        match = context.match
         access = access_to(scope["method"], match.template if match.served else None)
         headers = [value for name, value in scope["headers"] if name == b"authorization"]
         principal = self._policy.authenticate(headers)
         if access is not Access.OPEN:
             _check(principal, access)
         if principal is not None:
-            from_scope(scope).principal = principal
+            context.principal = principal
         await self._app(scope, receive, send)
 
 

@@ -9,6 +9,7 @@ from ferry_runtime.api.context import context_of
 from ferry_runtime.api.openapi import Documented
 from ferry_runtime.api.prepare import (
     PromptOf,
+    check_length,
     check_model,
     context_text,
     conversation,
@@ -61,7 +62,9 @@ async def _request(services: Services, request: Request, body: ChatBody, answer_
         raise InvalidRequest("top_logprobs needs logprobs to be true.", param="top_logprobs")
     bounds = limits(services)
     messages = conversation(body.messages)
-    encoded = await services.text().encode_chat(
+    text = services.text()
+    check_length(text, sum(len(message.content) for message in body.messages), bounds, "messages")
+    encoded = await text.encode_chat(
         messages,
         add_generation_prompt=body.add_generation_prompt is not False,
         continue_final_message=bool(body.continue_final_message),

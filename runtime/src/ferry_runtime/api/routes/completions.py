@@ -11,7 +11,7 @@ from ferry_runtime.api.body import read_body
 from ferry_runtime.api.context import context_of
 from ferry_runtime.api.offload import off_loop
 from ferry_runtime.api.openapi import Documented
-from ferry_runtime.api.prepare import PromptOf, check_model, generation_request, limits
+from ferry_runtime.api.prepare import PromptOf, check_length, check_model, generation_request, limits
 from ferry_runtime.api.render import CompletionRenderer
 from ferry_runtime.api.replies import cache_headers, generate, json_response, stream
 from ferry_runtime.api.resolve import Limits, Wanted, check_vocabulary
@@ -96,7 +96,7 @@ async def _requests(
     )
     jobs = []
     for position, prompt in enumerate(body.prompt):
-        encoded = await _encode(services, prompt, bounds.vocab_size, special=body.add_special_tokens)
+        encoded = await _encode(services, prompt, bounds, special=body.add_special_tokens)
         described = PromptOf(encoded=encoded, user_text=prompt if isinstance(prompt, str) else None)
         mine = answer_id if len(body.prompt) == 1 else f"{answer_id}-{position}"
         jobs.append(
@@ -113,12 +113,15 @@ def _candidates(body: CompletionBody, bounds: Limits) -> int:
 
 
 async def _encode(
-    services: Services, prompt: OnePrompt, vocab_size: int, *, special: bool | None
+    services: Services, prompt: OnePrompt, bounds: Limits, *, special: bool | None
 ) -> EncodedPrompt:
     text = services.text()
     if isinstance(prompt, str):
+        check_length(text, len(prompt), bounds, "prompt")
         return await text.encode(prompt, add_special_tokens=special is not False)
-    check_vocabulary(prompt, vocab_size, "prompt")
+    check_vocabulary(prompt, bounds.vocab_size, "prompt")
+    if len(prompt) >= bounds.context_length:
+        return EncodedPrompt("", prompt)  # refused with its numbers, as a text would be
     decoded = await off_loop(len(prompt), text.tokenizer.decode, prompt, skip_special_tokens=False)
     return EncodedPrompt(decoded, prompt)
 

@@ -8,7 +8,7 @@ from ferry_runtime.api.account import is_cached
 from ferry_runtime.api.body import read_body
 from ferry_runtime.api.context import context_of
 from ferry_runtime.api.openapi import Documented
-from ferry_runtime.api.prepare import PromptOf, context_text, generation_request, limits
+from ferry_runtime.api.prepare import PromptOf, check_length, context_text, generation_request, limits
 from ferry_runtime.api.replies import cache_headers, generate, json_response
 from ferry_runtime.api.resolve import Wanted
 from ferry_runtime.api.schemas.answers import Generated
@@ -57,6 +57,7 @@ async def _request(services: Services, request: Request, body: GenerateBody) -> 
     bounds = limits(services)
     text = services.text()
     context = ""
+    check_length(text, len(body.prompt), bounds, "prompt")
     if text.chat_template is None:
         encoded = await text.encode(body.prompt)
     else:

@@ -15,6 +15,7 @@ from ferry_runtime.api.schemas.completions import DetokenizeBody, TokenizeBody
 from ferry_runtime.api.services import Services
 from ferry_runtime.errors import InvalidRequest
 from ferry_runtime.text.model import EncodedPrompt
+from ferry_runtime.text.tokenizer import Tokenizer
 
 
 def tokenize_router(services: Services, documented: Documented) -> APIRouter:
@@ -30,8 +31,7 @@ def tokenize_router(services: Services, documented: Documented) -> APIRouter:
         ids = list((await _encode(services, body)).token_ids)
         texts = None
         if body.return_token_strs:
-            decode = services.text().tokenizer.decode
-            texts = [decode([token_id], skip_special_tokens=False) for token_id in ids]
+            texts = await off_loop(len(ids), _each_decoded, services.text().tokenizer, ids)
         return json_response(Tokenized(len(ids), bounds.context_length, ids, texts))
 
     @router.post("/detokenize", **documented.post(DetokenizeBody, Detokenized))
@@ -47,6 +47,10 @@ def tokenize_router(services: Services, documented: Documented) -> APIRouter:
         )
 
     return router
+
+
+def _each_decoded(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
+    return [tokenizer.decode([token_id], skip_special_tokens=False) for token_id in ids]
 
 
 async def _encode(services: Services, body: TokenizeBody) -> EncodedPrompt:
