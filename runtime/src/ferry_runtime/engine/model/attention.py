@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from ferry_runtime.engine.model.kv.arena import Arena
-from ferry_runtime.engine.model.ops import softcap
+from ferry_runtime.engine.model.plain import causal_mask, plain_attention
 from ferry_runtime.engine.model.spec import AttentionSpec, DecoderSpec
 
 # What a further call costs, as bytes of keys and values read in the same time (measured: 10 to 20
@@ -92,7 +92,11 @@ class StepAttention:
         else:
             q = queries.transpose(0, 1).unsqueeze(0)
         if attention.softcap is not None:
-            out = _plain(q, keys, values, call, attention)
+            mask = call.mask
+            if call.is_causal:
+                at = torch.arange(call.last - call.first, device=self._device)
+                mask = causal_mask(at, at[:, None], None, q.dtype)
+            out = plain_attention(q, keys, values, mask, attention)
         else:
             out = F.scaled_dot_product_attention(
                 q,
@@ -174,21 +178,6 @@ class StepAttention:
         return causal_mask(at, positions, window, self._arena.shape.dtype)
 
 
-def causal_mask(
-    at: torch.Tensor, positions: torch.Tensor, window: int | None, dtype: torch.dtype
-) -> torch.Tensor:
-    """Additive mask, [queries, keys], of keys at positions ``at`` for queries at ``positions``.
-
-    Finite, since a boolean mask is added as 0 and 1 by plain attention and -inf rows become NaN.
-    """
-    hidden = at > positions
-    if window is not None:
-        hidden |= at <= positions - window
-    return torch.zeros(hidden.shape, dtype=dtype, device=at.device).masked_fill_(
-        hidden, torch.finfo(dtype).min
-    )
-
-
 def _begin(position: int, window: int | None) -> int:
     """The first position that a token sees."""
     return 0 if window is None else max(0, position - window + 1)
@@ -221,24 +210,3 @@ def group_rows(
         groups.append((cut[last], last))
         last = cut[last]
     return groups[::-1]
-
-
-def _plain(
-    q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, call: _Call, attention: AttentionSpec
-) -> torch.Tensor:
-    """Attention in single steps, [sequences, heads, queries, head_dim]: no fused call caps scores."""
-    kv_heads, queries = keys.shape[1], q.shape[2]
-    grouped = q.reshape(q.shape[0], kv_heads, -1, q.shape[-1])  # heads of one key head, all queries
-    scores = torch.matmul(grouped, keys.transpose(2, 3)).mul_(attention.scale)
-    if attention.softcap is not None:
-        scores = softcap(scores, attention.softcap)
-    scores = scores.view(q.shape[0], -1, queries, scores.shape[-1])
-    mask = call.mask
-    if call.is_causal:
-        at = torch.arange(queries, device=q.device)
-        mask = causal_mask(at, at[:, None], None, q.dtype)
-    if mask is not None:
-        scores = scores.add_(mask)
-    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
-    weights = weights.view(q.shape[0], kv_heads, -1, weights.shape[-1])
-    return torch.matmul(weights, values).view(q.shape)

@@ -3,51 +3,66 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from ferry_api.runtime_config import Numerics
 from ferry_runtime.engine.model.contract import Row, Runner, StepCost, Want
 
 _CONTEXT = 64  # tokens that each measured decode row has before it
 _PREFILL = 128
 _ROUNDS = 3
-_CHUNK_STEPS = 2.0  # a chunk may make a step so much longer than decoding alone
-_CHUNKS = (32, 512)  # fewer waste the matrices' read, more make streams stutter anyway
+_CHUNK_STEPS = 2.0  # how many decode steps long a chunk may be
+_CHUNKS = (32, 512)  # fewer tokens waste the weights' read, more make streams stutter anyway
 
 
-def measure(runner: Runner, *, slots: int, context: int) -> StepCost:
-    """Takes about ten decode steps and four prefill chunks; leaves the runner as it was."""
-    before = min(_CONTEXT, context // 4)
-    prefill = max(1, min(_PREFILL, context // 2))
-    sequences = range(-slots, 0)
-    prompt = [0] * (before + 1)
-    admitted = [s for s in sequences if runner.admit(s, prompt, before + 8, reuse=False) is not None]
+def measure(runner: Runner, chunk_tokens: int) -> StepCost:
+    """Takes about four decode steps and a dozen chunks; leaves the runner as it was.
+
+    ``chunk_tokens`` is the one chunk size that Deterministic numerics allow.
+    """
+    info = runner.info
+    fixed = info.numerics == Numerics.DETERMINISTIC
+    before = max(1, min(_CONTEXT, info.context_length // 4))
+    prefill = max(1, min(chunk_tokens if fixed else _PREFILL, info.context_length // 2))
+    decode = _decode_seconds(runner, before)
+    chunk = _prefill_seconds(runner, prefill)
+    # Alone, a chunk also reads the weights, which in a mixed step the decode rows have paid for.
+    per_token = chunk / prefill if fixed else max(chunk - decode / 2, chunk / 4) / prefill
+    wanted = int(decode * _CHUNK_STEPS / per_token) // 16 * 16
+    fast = min(max(_CHUNKS[0], wanted), _CHUNKS[1], info.context_length)
+    return StepCost(decode, per_token, chunk_tokens if fixed else fast)
+
+
+def _decode_seconds(runner: Runner, before: int) -> float:
+    prompt = (0,) * before
+    capacity = min(before + 1, runner.info.context_length)
+    wanted = range(-runner.info.slots, 0)
+    admitted = [s for s in wanted if runner.admit(s, prompt, capacity, reuse=False) is not None]
     try:
-        runner.step([], [Row(s, (0,) * before, 0, Want.NONE) for s in admitted])
-        decode = _fastest(lambda: runner.step([Row(s, (0,), before) for s in admitted], []), _ROUNDS)
+        for sequence in admitted:
+            runner.step([], [Row(sequence, prompt, 0, Want.NONE)])
+        rows = [Row(sequence, (0,), before) for sequence in admitted]
+        return _fastest(lambda: runner.step(rows, []))
     finally:
         for sequence in admitted:
             runner.release(sequence)
-    runner.admit(-1, [0] * (prefill + 1), prefill + 1, reuse=False)
+
+
+def _prefill_seconds(runner: Runner, tokens: int) -> float:
+    prompt = (0,) * tokens
+    runner.admit(-1, prompt, tokens, reuse=False)
     try:
-        chunk = _fastest(lambda: runner.step([], [Row(-1, (0,) * prefill, 0, Want.NONE)]), _ROUNDS)
+        return _fastest(lambda: runner.step([], [Row(-1, prompt, 0, Want.NONE)]))
     finally:
         runner.release(-1)
-    # Alone, a chunk also reads the weights, which in a mixed step the decode rows have paid for.
-    per_token = max(chunk - decode * 0.5, chunk * 0.25) / prefill
-    wanted = int(decode * _CHUNK_STEPS / per_token)
-    return StepCost(
-        decode_seconds=decode,
-        prefill_seconds_per_token=per_token,
-        chunk_tokens=max(_CHUNKS[0], min(_CHUNKS[1], wanted // 16 * 16, context)),
-    )
 
 
-def _fastest(step: Callable[[], object], rounds: int) -> float:
-    times: Sequence[float] = [_seconds(step) for _ in range(rounds + 1)]
-    return min(times[1:])
-
-
-def _seconds(step: Callable[[], object]) -> float:
-    started = time.perf_counter()
+def _fastest(step: Callable[[], object]) -> float:
+    """Seconds of the quickest round: noise from other processes only ever adds."""
     step()
-    return time.perf_counter() - started
+    best = float("inf")
+    for _ in range(_ROUNDS):
+        started = time.perf_counter()
+        step()
+        best = min(best, time.perf_counter() - started)
+    return best

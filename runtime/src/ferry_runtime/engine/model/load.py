@@ -10,9 +10,10 @@ import msgspec
 import torch
 
 from ferry_api.runtime_config import ColdConfig, Numerics
-from ferry_runtime.engine.model import cost
+from ferry_runtime.engine.model import cost, selftest
 from ferry_runtime.engine.model.build import Built, build_decoder
 from ferry_runtime.engine.model.config import RawConfig, eos_token_ids
+from ferry_runtime.engine.model.deterministic import CHUNK_TOKENS, DeterministicRunner, fixed_rows
 from ferry_runtime.engine.model.device import choose_device, choose_dtype
 from ferry_runtime.engine.model.families import describe
 from ferry_runtime.engine.model.kv.arena import Arena, KvShape
@@ -50,13 +51,19 @@ def load_runner(
     device = choose_device()
     dtype = choose_dtype(cold.model.dtype, cold.engine.numerics, device, spec, slots)
     deterministic = cold.engine.numerics is Numerics.DETERMINISTIC
-    linears = LinearFactory(slots, dtype, device, pack=True if deterministic else None)
+    rows = fixed_rows(slots) if deterministic else slots
+    linears = LinearFactory(rows, dtype, device, pack=True if deterministic else None)
     built = build_decoder(spec, Checkpoint(directory, spec), linears, lambda share: report("weights", share))
     pool = _pool(spec, cold, context, device, dtype)
     info = _info(built, pool, cold, context, eos_token_ids(directory, config, spec.eos_token_id))
-    runner = TorchRunner(built.decoder, pool, info)
+    runner: TorchRunner
+    if deterministic:
+        runner = fixed = DeterministicRunner(built.decoder, pool, info, CHUNK_TOKENS)
+        selftest.check(fixed)
+    else:
+        runner = TorchRunner(built.decoder, pool, info, chunk_tokens=1)
     report("measure", 0.0)
-    runner.cost = cost.measure(runner, slots=slots, context=context)
+    runner.cost = cost.measure(runner, CHUNK_TOKENS)
     report("measure", 1.0)
     runner.info = msgspec.structs.replace(info, load_seconds=time.perf_counter() - started)
     return runner
@@ -87,7 +94,13 @@ def _pool(
     )
     block = block_tokens(shape)
     arena = Arena(shape, slots, shape.region_tokens(context, _REGION_MULTIPLE), device)
-    return KvPool(arena, blocks=size // (block * shape.token_bytes), block_tokens=block, context=context)
+    return KvPool(
+        arena,
+        blocks=size // (block * shape.token_bytes),
+        block_tokens=block,
+        context=context,
+        reuse_step=CHUNK_TOKENS if cold.engine.numerics is Numerics.DETERMINISTIC else 1,
+    )
 
 
 def _info(built: Built, pool: KvPool, cold: ColdConfig, context: int, eos: tuple[int, ...]) -> ModelInfo:

@@ -8,7 +8,7 @@ import torch
 
 from ferry_runtime.engine.model.attention import Span, StepAttention
 from ferry_runtime.engine.model.contract import Row, SequenceId, StepCost, Want
-from ferry_runtime.engine.model.decoder import Decoder
+from ferry_runtime.engine.model.decoder import Attention, Decoder
 from ferry_runtime.engine.model.kv.pool import KvPool
 from ferry_runtime.engine.protocol import ModelInfo
 
@@ -20,9 +20,9 @@ class TorchRunner:
     sequence stands where it stood before that step, and the same rows may be computed again.
     """
 
-    def __init__(self, decoder: Decoder, pool: KvPool, info: ModelInfo) -> None:
+    def __init__(self, decoder: Decoder, pool: KvPool, info: ModelInfo, chunk_tokens: int) -> None:
         self.info = info
-        self.cost = StepCost(decode_seconds=0.0, prefill_seconds_per_token=0.0, chunk_tokens=1)
+        self.cost = StepCost(0.0, 0.0, chunk_tokens)  # until it is measured
         self._decoder = decoder
         self._pool = pool
         self._device = pool.arena.layers[0].device
@@ -49,6 +49,10 @@ class TorchRunner:
     def release(self, sequence: SequenceId, *, tokens: Sequence[int] = ()) -> None:
         self._pool.release(sequence, tokens)
 
+    def forget(self) -> None:
+        """Give up every kept prefix."""
+        self._pool.drop_kept()
+
     @torch.no_grad()
     def step(self, decode: Sequence[Row], prefill: Sequence[Row]) -> Mapping[SequenceId, torch.Tensor]:
         rows = [*sorted(decode, key=lambda row: self._pool.running(row.sequence).index), *prefill]
@@ -60,12 +64,15 @@ class TorchRunner:
         )
         tokens = [token for row in rows for token in row.token_ids]
         positions = [row.start + i for row in rows for i in range(len(row.token_ids))]
-        with torch.inference_mode():
-            hidden = self._decoder.hidden(self._tensor(tokens), self._tensor(positions), attention)
-        logits = self._logits(rows, hidden)  # outside, so that the caller may change them in place
+        logits = self._logits(rows, self._hidden(tokens, positions, attention))
         for row in rows:
             self._pool.extend(row.sequence, row.start, row.token_ids)
         return logits
+
+    def _hidden(self, tokens: Sequence[int], positions: Sequence[int], attention: Attention) -> torch.Tensor:
+        # Logits are computed outside of inference mode, so that the caller may change them in place.
+        with torch.inference_mode():
+            return self._decoder.hidden(self._tensor(tokens), self._tensor(positions), attention)
 
     def _span(self, row: Row) -> Span:
         slot = self._pool.running(row.sequence)
