@@ -76,6 +76,22 @@ def binaries() -> Binaries:
     return target
 
 
+def helm() -> Path:
+    """The helm executable, built now if this machine has not built this version before."""
+    given = os.environ.get("FERRY_HELM")
+    if given:
+        return Path(given)
+    root = user_cache_path("ferry") / "cluster-binaries"
+    root.mkdir(parents=True, exist_ok=True)
+    module = MODULE / "helm"
+    digest = hashlib.sha256((module / "go.sum").read_bytes()).hexdigest()[:12]
+    executable = root / f"helm-{digest}"
+    with FileLock(root / ".helm-lock"):
+        if not executable.is_file():
+            _compile(executable, "helm.sh/helm/v4/cmd/helm", module, "-s -w")
+    return executable
+
+
 def _kubernetes_version() -> str:
     for line in (MODULE / "go.mod").read_text().splitlines():
         words = line.split()
@@ -119,13 +135,14 @@ def _build(folder: Path) -> None:
     work.rename(folder)
 
 
-def _compile(output: Path, package: str) -> None:
+def _compile(output: Path, package: str, module: Path = MODULE, flags: str | None = None) -> None:
     if output.is_file():
         return
     partial = output.with_suffix(".partial")
-    command = [_go(), "build", "-trimpath", "-ldflags", _linker_flags(), "-o", str(partial), package]
+    flags = _linker_flags() if flags is None else flags
+    command = [_go(), "build", "-trimpath", "-ldflags", flags, "-o", str(partial), package]
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
-    done = subprocess.run(command, cwd=MODULE, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=module, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BuildFailed(f"go build {package} failed:\n{done.stderr[-4000:]}")
     partial.rename(output)

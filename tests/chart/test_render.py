@@ -1,0 +1,179 @@
+"""What the chart renders is valid, consistent with the operator, and least in its rights."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+from tests.chart.conftest import CHART, ROOT
+
+from ferry_operator.settings import Rollout, from_environment
+
+_CRD = "inferenceservices.serving.ferry.dev"
+_NAMESPACED = 'scope={"kind":"Namespaces","namespaces":["team-b","team-a"]}'
+
+
+def of_kind(documents, kind):
+    return [document for document in documents if document["kind"] == kind]
+
+
+def environment(documents):
+    (deployment,) = of_kind(documents, "Deployment")
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    found = {v["name"]: v.get("value", "from-the-pod") for v in container["env"]}
+    return {**found, "POD_NAMESPACE": "serving"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [],
+        [_NAMESPACED, "replicas=2"],
+        [
+            "replicas=3",
+            'nodeSelector={"a":"b"}',
+            'tolerations=[{"operator":"Exists"}]',
+            'podLabels={"x":"y"}',
+        ],
+        ['image={"repository":"r/i","digest":"sha256:' + "0" * 64 + '"}', 'imagePullSecrets=[{"name":"s"}]'],
+    ],
+    ids=["defaults", "namespaces", "placement", "image"],
+)
+def test_every_object_is_valid_kubernetes(render, settings):
+    for document in render(*settings):
+        kubernetes_validate.validate(document, "1.34", strict=True)
+
+
+def test_the_linter_is_content(helm):
+    helm("lint", "--strict", str(CHART))
+
+
+def test_the_crd_is_the_one_of_the_source_and_is_kept():
+    source = (ROOT / "crds" / f"{_CRD}.yaml").read_text()
+    assert (CHART / "files" / "crd.yaml").read_text() == source
+
+
+def test_the_crd_is_rendered_whole_and_marked_to_be_kept(render):
+    (crd,) = of_kind(render(), "CustomResourceDefinition")
+    assert crd["metadata"]["annotations"].pop("helm.sh/resource-policy") == "keep"
+    source = yaml.safe_load((ROOT / "crds" / f"{_CRD}.yaml").read_text())
+    assert crd["spec"] == source["spec"]
+
+
+def test_the_crd_can_be_left_to_somebody_else(render):
+    assert of_kind(render('crds={"enabled":false}'), "CustomResourceDefinition") == []
+
+
+def test_the_operator_reads_what_the_chart_sets(render):
+    settings = from_environment(environment(render()))
+    assert settings.cluster_wide
+    assert settings.lease_name == "models-ferry-operator"
+    assert settings.rollout is Rollout.ON_CHANGE
+    assert settings.runtime_image.startswith("ghcr.io/ferry-serving/ferry-runtime:")
+    chosen = from_environment(
+        environment(
+            render(_NAMESPACED, 'runtime={"image":"r:1","rollout":"Immediate"}', 'redis={"image":"v:2"}')
+        )
+    )
+    assert chosen.namespaces == ("team-a", "team-b")
+    assert (chosen.runtime_image, chosen.redis_image, chosen.rollout) == ("r:1", "v:2", Rollout.IMMEDIATE)
+
+
+def test_the_lease_that_is_held_is_the_one_that_is_allowed(render):
+    documents = render()
+    (role,) = of_kind(documents, "Role")
+    named = [name for rule in role["rules"] for name in rule.get("resourceNames", ())]
+    assert named == [environment(documents)["FERRY_LEASE_NAME"]]
+
+
+def test_namespaced_scope_has_no_right_in_the_cluster(render):
+    documents = render(_NAMESPACED)
+    assert of_kind(documents, "ClusterRole") == []
+    assert of_kind(documents, "ClusterRoleBinding") == []
+    bound = {b["metadata"]["namespace"] for b in of_kind(documents, "RoleBinding")}
+    assert bound == {"serving", "team-a", "team-b"}
+
+
+def test_namespaced_scope_without_names_is_the_releases_own(render):
+    settings = from_environment(environment(render('scope={"kind":"Namespaces","namespaces":[]}')))
+    assert settings.namespaces == ("serving",)
+
+
+def test_every_binding_names_the_account_that_the_pod_runs_as(render):
+    for settings in ([], ['serviceAccount={"create":false,"name":"mine"}']):
+        documents = render(*settings)
+        (deployment,) = of_kind(documents, "Deployment")
+        account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+        for binding in (*of_kind(documents, "RoleBinding"), *of_kind(documents, "ClusterRoleBinding")):
+            assert [s["name"] for s in binding["subjects"]] == [account]
+            assert [s["namespace"] for s in binding["subjects"]] == ["serving"]
+
+
+def test_no_right_over_everything(render):
+    for role in (*of_kind(render(), "Role"), *of_kind(render(), "ClusterRole")):
+        for rule in role["rules"]:
+            assert "*" not in [*rule["verbs"], *rule["resources"], *rule["apiGroups"]]
+
+
+def test_a_budget_only_where_one_pod_can_go(render):
+    assert of_kind(render(), "PodDisruptionBudget") == []
+    (budget,) = of_kind(render("replicas=2"), "PodDisruptionBudget")
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+def test_selectors_hold_no_version(render):
+    (deployment,) = of_kind(render(), "Deployment")
+    selector = deployment["spec"]["selector"]["matchLabels"]
+    assert set(selector) == {"app.kubernetes.io/name", "app.kubernetes.io/instance"}
+    assert selector.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_the_pod_meets_the_restricted_standard(render):
+    (deployment,) = of_kind(render(), "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_a_service_monitor_on_request(render):
+    assert of_kind(render(), "ServiceMonitor") == []
+    (monitor,) = of_kind(render('metrics={"serviceMonitor":{"enabled":true}}'), "ServiceMonitor")
+    (service,) = of_kind(render(), "Service")
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        'scope={"kind":"Everything"}',
+        'scope={"kind":"Cluster","namespaces":["a"]}',
+        'scope={"kind":"Namespaces","namespaces":["Not_A_Name"]}',
+        'replicas="two"',
+        "replica=2",
+        'runtime={"rollout":"Sometimes"}',
+        'image={"repository":"r","digest":"latest"}',
+        'logLevel="LOUD"',
+        'serviceAccount={"create":false,"name":""}',
+    ],
+)
+def test_wrong_values_are_refused(helm, setting):
+    done = helm("template", "models", str(CHART), "--set-json", setting, check=False)
+    assert done.returncode != 0
+    assert "schema" in done.stderr
+
+
+def test_the_schema_knows_every_value_and_the_defaults_are_valid():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(values, schema)
+    assert set(schema["properties"]) - {"global", "nameOverride", "fullnameOverride"} == set(values)

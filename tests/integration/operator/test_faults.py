@@ -1,0 +1,110 @@
+"""The operator is killed after any write, or any write goes wrong: the end is the same each time.
+
+A sample of the places by default; all of them with FERRY_EVERY_FAULT=1 (`make soak`).
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from tests.integration.operator.cluster import wait_for
+from tests.integration.operator.process import Operator, grant
+from tests.integration.operator.proxy import proxy
+
+_KINDS = (
+    "serviceaccounts",
+    "secrets",
+    "configmaps",
+    "services",
+    "deployments",
+    "networkpolicies",
+    "ingresses",
+    "poddisruptionbudgets",
+)
+_SPEC = {"replicas": 2, "network": {"ingress": {"host": "llm.example.com"}}}
+_PLACES = range(1, 17)  # writes from nothing to the first status, and some more
+_SAMPLE = (1, 2, 4, 9, 11, 13)
+_REASONS = {"409": "Conflict", "500": "InternalError", "429": "TooManyRequests"}
+_VOLATILE = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "ownerReferences", "namespace")
+
+
+def places():
+    return _PLACES if os.environ.get("FERRY_EVERY_FAULT") else _SAMPLE
+
+
+def shape(chat):
+    """Everything that was made, without what differs between two runs by nature."""
+    found = {}
+    for kind in _KINDS:
+        for item in chat.all(kind):
+            name = item["metadata"]["name"]
+            if name.startswith("chat"):
+                metadata = {k: v for k, v in item["metadata"].items() if k not in _VOLATILE}
+                found[kind, name] = (sorted(metadata.get("labels", {}).items()), sorted(item.get("data", {})))
+    found["revisions"] = len(chat.revisions())
+    return found
+
+
+@pytest.fixture
+def breakable(plane, machine, namespace, tmp_path):
+    """An operator behind a proxy, not started yet."""
+    token = grant(plane.api, namespace, cluster_wide=False)
+    with proxy(plane) as between:
+        made = Operator(
+            tmp_path / "operator", plane.api, {"FERRY_SCOPE": namespace, "POD_NAMESPACE": namespace}
+        )
+        config = between.kubeconfig(tmp_path / "kubeconfig", token)
+        made.process.environment["KUBECONFIG"] = str(config)
+        try:
+            yield made, between
+        finally:
+            made.stop()
+
+
+_EXPECTED: dict[str, object] = {}
+
+
+def check(chat):
+    chat.wait("Ready", "True", "Serving", seconds=60)
+    chat.wait("CacheReady", "True", seconds=30)
+    made = shape(chat)
+    assert made["revisions"] == 1, "a password drawn twice rolls pods"
+    assert _EXPECTED.setdefault("shape", made) == made
+
+
+@pytest.mark.parametrize("place", places())
+def test_killed_after_a_write(breakable, service, place):
+    operator, between = breakable
+
+    def kill(exchange):
+        exchange.send()
+        operator.process.running.kill()
+        exchange.hang_up()
+
+    between.break_write(place, kill)
+    operator.start()
+    chat = service(**_SPEC)
+    wait_for("the operator to be killed", lambda: operator.process.running.poll() is not None, 60)
+    operator.start()
+    check(chat)
+
+
+@pytest.mark.parametrize("fault", ["409", "500", "429", "lost request", "lost answer"])
+@pytest.mark.parametrize("place", places()[:3])
+def test_a_write_goes_wrong(breakable, service, place, fault):
+    operator, between = breakable
+
+    def break_it(exchange):
+        if fault == "lost answer":
+            exchange.send()
+        if fault.startswith("lost"):
+            exchange.hang_up()
+        else:
+            exchange.answer(int(fault), _REASONS[fault])
+
+    between.break_write(place, break_it)
+    operator.start()
+    chat = service(**_SPEC)
+    wait_for("the write", lambda: between.writes >= place, 60)
+    check(chat)
