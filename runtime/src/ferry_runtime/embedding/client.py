@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ferry_runtime.embedding.location import embedder_directory
 from ferry_runtime.embedding.messages import (
+    DIRECTORY_VARIABLE,
     Embed,
     Embedded,
     Embedding,
@@ -20,7 +21,6 @@ from ferry_runtime.embedding.messages import (
     Loaded,
     LoadFailed,
 )
-from ferry_runtime.embedding.worker import DIRECTORY_VARIABLE
 from ferry_runtime.errors import EmbedderUnavailable, Overloaded, RequestFailed
 from ferry_runtime.process import ChildCommand, ChildGone, Exit, Supervisor
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+# Names the model's directory in the environment of the child.
+DIRECTORY_VARIABLE = "FERRY_EMBEDDER_WORKER_DIR"
+
 
 class Embed(msgspec.Struct, frozen=True, tag=True):
     """Parent to child: embed these texts, at most `client.SLICE_TEXTS` at once."""

@@ -14,13 +14,20 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from ferry_runtime.embedding.messages import Embed, Embedded, Embedding, EmbedFailed, Loaded, LoadFailed
+from ferry_runtime.embedding.messages import (
+    DIRECTORY_VARIABLE,
+    Embed,
+    Embedded,
+    Embedding,
+    EmbedFailed,
+    Loaded,
+    LoadFailed,
+)
 from ferry_runtime.fingerprint import ContentDigest, safetensors_sample
 from ferry_runtime.process import connect
 
 logger = logging.getLogger(__name__)
 
-DIRECTORY_VARIABLE = "FERRY_EMBEDDER_WORKER_DIR"
 _BATCH_TEXTS = 32
 
 

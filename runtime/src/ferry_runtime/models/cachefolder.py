@@ -44,7 +44,7 @@ class CacheFolder:
         if record is None:
             return None
         try:
-            sound = model_digest(directory) == record.digest
+            sound = model_digest(directory, weights=record.weights_bytes > 0) == record.digest
         except (OSError, ValueError, KeyError):
             return None
         # A cache that was moved or is mounted elsewhere now is as good.

@@ -34,7 +34,7 @@ _SMALL_FILES = (
 )
 
 
-def files_to_fetch(names: Collection[str], origin: str) -> list[str]:
+def files_to_fetch(names: Collection[str], origin: str, *, weights: bool = True) -> list[str]:
     """Of a repository's files, those that serving needs apart from sharded weights.
 
     Shards are named by the index, which has to be read first. Raises ModelPreparationError when
@@ -42,20 +42,24 @@ def files_to_fetch(names: Collection[str], origin: str) -> list[str]:
     """
     if "config.json" not in names:
         raise ModelPreparationError(_no_config(names, origin))
+    wanted = {name for name in names if name in _SMALL_FILES or name.startswith("additional_chat_templates/")}
+    if not weights:
+        return sorted(wanted - {INDEX})
     if INDEX not in names and "model.safetensors" not in names:
         raise ModelPreparationError(_no_weights(names, origin))
-    wanted = {name for name in names if name in _SMALL_FILES or name.startswith("additional_chat_templates/")}
     if INDEX not in names:
         wanted.add("model.safetensors")
     return sorted(wanted)
 
 
-def check_directory(directory: Path, origin: str) -> None:
-    """Raises ModelPreparationError with what is wrong and what to do; ``origin`` is the source URI."""
+def check_directory(directory: Path, origin: str, *, weights: bool = True) -> None:
+    """Raises ModelPreparationError with what is wrong and what to do; ``origin`` is the source URI.
+
+    Without ``weights`` only what is read of them: configuration and tokenizer."""
     if not directory.is_dir():
         raise ModelPreparationError(f"{origin}: there is no directory {directory}.")
     names = {path.name for path in directory.iterdir()}
-    files_to_fetch(names, origin)
+    files_to_fetch(names, origin, weights=weights)
     config = read_json(directory / "config.json")
     for part in (config, read_json(directory / "tokenizer_config.json")):
         if part.get("auto_map"):
@@ -63,6 +67,8 @@ def check_directory(directory: Path, origin: str) -> None:
                 f"{origin} asks to run Python code that it brings along (auto_map), which Ferry never does: "
                 "use a model whose family transformers itself supports."
             )
+    if not weights:
+        return
     method = (config.get("quantization_config") or {}).get("quant_method")
     if method or config.get("quantization_config"):
         raise ModelPreparationError(

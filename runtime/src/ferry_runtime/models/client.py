@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from ferry_runtime.errors import ModelPreparationError
+from ferry_runtime.models.messages import Line, PrepareRequest
 from ferry_runtime.models.prepared import PreparedModel
 from ferry_runtime.models.progress import Report, silent
-from ferry_runtime.models.worker import Line, PrepareRequest
 
 logger = logging.getLogger(__name__)
 
@@ -23,11 +23,12 @@ _LONGEST_LINE = 1 << 20
 
 
 async def prepare_model(
-    uri: str, cache: Path, *, token: str | None = None, report: Report = silent
+    uri: str, cache: Path, *, token: str | None = None, weights: bool = True, report: Report = silent
 ) -> PreparedModel:
     """Prepare ``uri`` below the folder ``cache``. Cancelling ends the child at once.
 
-    Raises ModelPreparationError with a sentence for the user.
+    ``weights`` False: only configuration, tokenizer and templates, for a model that another server
+    computes. Raises ModelPreparationError with a sentence for the user.
     """
     environment = {**os.environ, "HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"}
     process = await asyncio.create_subprocess_exec(
@@ -41,8 +42,9 @@ async def prepare_model(
         limit=_LONGEST_LINE,
         start_new_session=True,  # Ctrl-C is for this process, which ends the child itself
     )
+    request = PrepareRequest(uri=uri, cache=str(cache), token=token, weights=weights)
     try:
-        return await _converse(process, PrepareRequest(uri=uri, cache=str(cache), token=token), report)
+        return await _converse(process, request, report)
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()

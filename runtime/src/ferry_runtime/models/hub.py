@@ -31,7 +31,9 @@ class Snapshot:
     commit: str
 
 
-def fetch(source: HubSource, *, token: str | None, cache: Path | None, report: Report) -> Snapshot:
+def fetch(
+    source: HubSource, *, token: str | None, cache: Path | None, report: Report, weights: bool = True
+) -> Snapshot:
     """Download what is missing, or use the local copy when the hub cannot be asked.
 
     ``cache`` None is the hub library's own (HF_HOME). Raises ModelPreparationError.
@@ -43,7 +45,7 @@ def fetch(source: HubSource, *, token: str | None, cache: Path | None, report: R
     try:
         info = HfApi(token=token).model_info(repository, revision=revision, files_metadata=True)
         sizes = {entry.rfilename: entry.size or 0 for entry in info.siblings or []}
-        names = files_to_fetch(sizes, uri)
+        names = files_to_fetch(sizes, uri, weights=weights)
         if INDEX in names:
             index = hf_hub_download(repository, INDEX, revision=info.sha, **common)
             names += sorted(index_shards(Path(index)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -30,89 +31,118 @@ _GGUF_GROWTH = 8
 _TOKENIZER_BYTES = 100 << 20
 
 
-def prepare(uri: str, cache: CacheFolder, report: Report, *, token: str | None = None) -> PreparedModel:
-    """Find, fetch, check and convert. Instant when an earlier run left the same model whole.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """One source on its way to a prepared directory.
 
-    Raises ConfigurationError or ModelPreparationError, each with what to do.
+    Without ``weights`` only configuration, tokenizer and templates are made ready (a GGUF file is
+    converted all the same: its tokenizer is inside).
     """
-    source = parse_source(uri)
-    if isinstance(source, PackageSource):
-        gguf = package.find_gguf(source.package)
-        if gguf is not None:
-            return _converted(uri, gguf, cache, report)
-    directory, revision = _directory(source, uri, cache, report, token)
-    checks.check_directory(directory, uri)
-    return _linked(uri, directory, revision, cache, report)
 
+    uri: str
+    cache: CacheFolder
+    report: Report
+    token: str | None = None
+    weights: bool = True
 
-def _directory(
-    source: Source, uri: str, cache: CacheFolder, report: Report, token: str | None
-) -> tuple[Path, str | None]:
-    match source:
-        case HubSource():
-            # With a cache folder of its own (a volume of the pod), downloads belong there too.
-            own = "FERRY_CACHE_DIR" in os.environ and not {"HF_HOME", "HF_HUB_CACHE"} & os.environ.keys()
-            folder = cache.root / "hub" if own else None
-            snapshot = hub.fetch(source, token=token, cache=folder, report=report)
-            return snapshot.directory, snapshot.commit
-        case DirectorySource(path):
-            if not path.is_dir():
-                raise ModelPreparationError(f"{uri}: there is no directory {path} here.")
-            return path, None
-        case PackageSource(name):
-            return package.find_safetensors(name), None
+    def run(self) -> PreparedModel:
+        """Find, fetch, check and convert. Instant when an earlier run left the same model whole.
 
+        Raises ConfigurationError or ModelPreparationError, each with what to do.
+        """
+        source = parse_source(self.uri)
+        if isinstance(source, PackageSource):
+            gguf = package.find_gguf(source.package)
+            if gguf is not None:
+                return self._converted(gguf)
+        directory, revision = self._directory(source)
+        checks.check_directory(directory, self.uri, weights=self.weights)
+        return self._linked(directory, revision)
 
-def _converted(uri: str, gguf: Path, cache: CacheFolder, report: Report) -> PreparedModel:
-    key = f"{gguf.stem.lower()}-{file_sample(gguf)[:12]}-{CONVERTER}.{LAYOUT}.{_transformers()}"
-    found = cache.find(key)
-    if found is not None:
-        return msgspec.structs.replace(found, source=uri)
-    with cache.lock(key, report):
-        found = cache.find(key)
+    def _directory(self, source: Source) -> tuple[Path, str | None]:
+        match source:
+            case HubSource():
+                # With a cache folder of its own (a volume of the pod), downloads belong there too.
+                own = "FERRY_CACHE_DIR" in os.environ and not {"HF_HOME", "HF_HUB_CACHE"} & os.environ.keys()
+                folder = self.cache.root / "hub" if own else None
+                snapshot = hub.fetch(
+                    source, token=self.token, cache=folder, report=self.report, weights=self.weights
+                )
+                return snapshot.directory, snapshot.commit
+            case DirectorySource(path):
+                if not path.is_dir():
+                    raise ModelPreparationError(f"{self.uri}: there is no directory {path} here.")
+                return path, None
+            case PackageSource(name):
+                return package.find_safetensors(name), None
+
+    def _converted(self, gguf: Path) -> PreparedModel:
+        key = f"{gguf.stem.lower()}-{file_sample(gguf)[:12]}-{CONVERTER}.{LAYOUT}.{_transformers()}"
+        found = self.cache.find(key)
         if found is None:
-            needed = gguf.stat().st_size * _GGUF_GROWTH + _TOKENIZER_BYTES
-            with cache.building(key, needed) as staging:
-                convert_gguf(gguf, staging, report)
-                report(Progress(Stage.VERIFY))
-                _record(staging, uri, None)
-            found = cache.find(key)
-    return _present(found, uri)
+            with self.cache.lock(key, self.report):
+                found = self.cache.find(key)
+                if found is None:
+                    needed = gguf.stat().st_size * _GGUF_GROWTH + _TOKENIZER_BYTES
+                    with self.cache.building(key, needed) as staging:
+                        convert_gguf(gguf, staging, self.report)
+                        self.report(Progress(Stage.VERIFY))
+                        self._record(staging, None)
+                    found = self.cache.find(key)
+        return self._present(found, None)
 
+    def _linked(self, origin: Path, revision: str | None) -> PreparedModel:
+        """Weights stay where they are; beside links to them lie the tokenizer's settled files."""
+        try:
+            digest = model_digest(origin, weights=self.weights)
+        except (OSError, ValueError, KeyError) as error:
+            raise ModelPreparationError(
+                f"{self.uri}: a weight file is damaged or cut short. Copy it again."
+            ) from error
+        key = f"{'linked' if self.weights else 'text'}-{digest[:20]}-{LAYOUT}.{_transformers()}"
+        wanted = weight_files(origin) if self.weights else []
+        found = self.cache.find(key)
+        if found is None or not _links_to(found, wanted):
+            with self.cache.lock(key, self.report):
+                found = self.cache.find(key)
+                if found is None or not _links_to(found, wanted):
+                    self._link(key, origin, revision, found)
+                    found = self.cache.find(key)
+        return self._present(found, revision)
 
-def _linked(
-    uri: str, origin: Path, revision: str | None, cache: CacheFolder, report: Report
-) -> PreparedModel:
-    """Weights stay where they are; beside links to them lie the tokenizer's settled files."""
-    try:
-        key = f"linked-{model_digest(origin)[:20]}-{LAYOUT}.{_transformers()}"
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelPreparationError(
-            f"{uri}: a weight file is damaged or cut short. Copy it again."
-        ) from error
-    found = cache.find(key)
-    if found is None or not _links_to(found, origin):
-        with cache.lock(key, report):
-            found = cache.find(key)
-            if found is None or not _links_to(found, origin):
-                with cache.building(key, _TOKENIZER_BYTES) as staging:
-                    _link(origin, staging)
-                    if found is None:
-                        report(Progress(Stage.TOKENIZER))
-                        write_tokenizer(origin, staging, uri)
-                    else:  # the same weights, which have moved
-                        _copy_missing(found.path, staging)
-                    _record(staging, uri, revision)
-                found = cache.find(key)
-    return msgspec.structs.replace(_present(found, uri), revision=revision)
+    def _link(self, key: str, origin: Path, revision: str | None, earlier: PreparedModel | None) -> None:
+        with self.cache.building(key, _TOKENIZER_BYTES) as staging:
+            for name in ("config.json", "generation_config.json", checks.INDEX):
+                if (origin / name).is_file():
+                    shutil.copyfile(origin / name, staging / name)
+            for path in weight_files(origin) if self.weights else []:
+                (staging / path.name).symlink_to(path.absolute())
+            if earlier is None:
+                self.report(Progress(Stage.TOKENIZER))
+                write_tokenizer(origin, staging, self.uri)
+            else:  # the same weights, which have moved
+                _copy_missing(earlier.path, staging)
+            self._record(staging, revision)
 
+    def _record(self, directory: Path, revision: str | None) -> None:
+        # What a GGUF file was converted to has weights whether or not they are asked for.
+        weights = weight_files(directory)
+        present = all(path.is_file() for path in weights)
+        record = PreparedModel(
+            directory=str(directory),
+            source=self.uri,
+            digest=model_digest(directory, weights=present),
+            weights_bytes=sum(path.stat().st_size for path in weights) if present else 0,
+            revision=revision,
+        )
+        write_record(directory, record)
 
-def _link(origin: Path, staging: Path) -> None:
-    for name in ("config.json", "generation_config.json", checks.INDEX):
-        if (origin / name).is_file():
-            shutil.copyfile(origin / name, staging / name)
-    for path in weight_files(origin):
-        (staging / path.name).symlink_to(path.absolute())
+    def _present(self, found: PreparedModel | None, revision: str | None) -> PreparedModel:
+        if found is None:
+            raise ModelPreparationError(
+                f"{self.uri}: the prepared copy does not read back as written: check the disk."
+            )
+        return msgspec.structs.replace(found, source=self.uri, revision=revision)
 
 
 def _copy_missing(earlier: Path, staging: Path) -> None:
@@ -120,27 +150,8 @@ def _copy_missing(earlier: Path, staging: Path) -> None:
     shutil.copytree(earlier, staging, ignore=lambda _, names: present & set(names), dirs_exist_ok=True)
 
 
-def _links_to(found: PreparedModel, origin: Path) -> bool:
-    return all(path.resolve() == (origin / path.name).resolve() for path in weight_files(found.path))
-
-
-def _record(directory: Path, uri: str, revision: str | None) -> None:
-    record = PreparedModel(
-        directory=str(directory),
-        source=uri,
-        digest=model_digest(directory),
-        weights_bytes=sum(path.stat().st_size for path in weight_files(directory)),
-        revision=revision,
-    )
-    write_record(directory, record)
-
-
-def _present(found: PreparedModel | None, uri: str) -> PreparedModel:
-    if found is None:
-        raise ModelPreparationError(
-            f"{uri}: the prepared copy does not read back as written: check the disk."
-        )
-    return msgspec.structs.replace(found, source=uri)
+def _links_to(found: PreparedModel, weights: list[Path]) -> bool:
+    return all((found.path / path.name).resolve() == path.resolve() for path in weights)
 
 
 def _transformers() -> str:

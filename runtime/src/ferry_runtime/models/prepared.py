@@ -26,7 +26,7 @@ class PreparedModel(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     source: str
     digest: str
-    weights_bytes: int
+    weights_bytes: int  # 0: prepared without weights
     revision: str | None = None
     layout: int = LAYOUT
 
@@ -35,7 +35,7 @@ class PreparedModel(msgspec.Struct, frozen=True, kw_only=True):
         return Path(self.directory)
 
 
-def model_digest(directory: Path) -> str:
+def model_digest(directory: Path, *, weights: bool = True) -> str:
     """Identify a model directory by content, the same on every machine.
 
     Weights are sampled (see `safetensors_sample`), because hashing 100 GB would hold up every
@@ -48,7 +48,7 @@ def model_digest(directory: Path) -> str:
         digest.add(name, path.read_bytes() if path.is_file() else b"")
     digest.add("special", json.dumps(special_tokens(directory), sort_keys=True).encode())
     digest.add("templates", json.dumps(chat_templates(directory), sort_keys=True).encode())
-    for path in weight_files(directory):
+    for path in weight_files(directory) if weights else ():
         digest.add(path.name, safetensors_sample(path))
     return digest.hexdigest()
 

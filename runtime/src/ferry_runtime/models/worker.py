@@ -17,24 +17,10 @@ from typing import BinaryIO
 import msgspec
 
 from ferry_runtime.errors import FerryError
-from ferry_runtime.models.prepared import PreparedModel
+from ferry_runtime.models.messages import Line, PrepareRequest
 from ferry_runtime.models.progress import Progress
 
 _REPORT_SECONDS = 0.1
-
-
-class PrepareRequest(msgspec.Struct, frozen=True, kw_only=True):
-    uri: str
-    cache: str
-    token: str | None = None
-
-
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one field is set. ``failure`` is a sentence for the user."""
-
-    progress: Progress | None = None
-    model: PreparedModel | None = None
-    failure: str | None = None
 
 
 class _Reporter:
@@ -69,9 +55,15 @@ def main() -> int:
     reporter = _Reporter(out)
     try:
         from ferry_runtime.models.cachefolder import CacheFolder  # noqa: PLC0415 (after stdout is safe)
-        from ferry_runtime.models.prepare import prepare  # noqa: PLC0415
+        from ferry_runtime.models.prepare import Preparation  # noqa: PLC0415
 
-        model = prepare(request.uri, CacheFolder(Path(request.cache)), reporter, token=request.token)
+        model = Preparation(
+            uri=request.uri,
+            cache=CacheFolder(Path(request.cache)),
+            report=reporter,
+            token=request.token,
+            weights=request.weights,
+        ).run()
     except FerryError as error:
         logging.getLogger(__name__).debug("preparation failed", exc_info=True)
         reporter.send(Line(failure=str(error)))
