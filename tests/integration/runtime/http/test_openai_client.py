@@ -187,6 +187,7 @@ async def test_an_error_in_mid_stream_is_an_exception(client: openai.AsyncOpenAI
         _ = [chunk async for chunk in stream]
 
 
+@pytest.mark.xdist_group("smollm2")
 def test_the_real_model_answers_whole_streamed_and_cancelled(smollm2: Served) -> None:
     question: Any = [{"role": "user", "content": "What is the capital of France?"}]
     options: Any = {"model": MODEL, "messages": question, "max_tokens": 12, "temperature": 0}

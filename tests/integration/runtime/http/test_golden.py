@@ -14,13 +14,14 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.integration.runtime.http.conftest import smollm2  # noqa: F401 (a fixture)
 from tests.integration.runtime.http.support import Served
 from tests.unit.runtime.http.support import error_of, events_of
 
-REQUESTS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "openai_requests.json").read_text(encoding="utf-8")
-)
+# One worker, and so one engine, for all tests of the real model (with pytest --dist loadgroup).
+pytestmark = pytest.mark.xdist_group("smollm2")
+
+_DATA = Path(__file__).parents[3] / "golden" / "openai_requests.json"
+REQUESTS: list[dict[str, Any]] = json.loads(_DATA.read_text(encoding="utf-8"))
 
 # Name of the request: the status that is answered instead, and why.
 DEPARTURES = {
@@ -48,7 +49,7 @@ PREFIXES = {"chat.completion": "chatcmpl-", "chat.completion.chunk": "chatcmpl-"
 
 
 @pytest.fixture(scope="module")
-def client(smollm2: Served) -> Iterator[httpx.Client]:  # noqa: F811
+def client(smollm2: Served) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=smollm2.url, timeout=100) as client:
         yield client
 
