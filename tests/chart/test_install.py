@@ -23,14 +23,14 @@ def release(helm, plane):
 
 
 def test_two_namespaced_releases_of_one_name_live_side_by_side(plane, release):
-    for namespace in ("side-a", "side-b"):
-        release("install", namespace, "--create-namespace", "--set", _OWN)
+    release("install", "side-a", "--create-namespace", "--set", _OWN, "--take-ownership")
+    release("install", "side-b", "--create-namespace", "--set", f"{_OWN},crds.enabled=false")
     release("uninstall", "side-a")
     deployments = "/apis/apps/v1/namespaces/{}/deployments/models-ferry-operator"
     wait_for("the first to go", lambda: plane.api.find(deployments.format("side-a")) is None)
     assert plane.api.find(deployments.format("side-b"))
     assert plane.api.find(_CRD)
-    release("upgrade", "side-b", "--set", f"{_OWN},logLevel=DEBUG")
+    release("upgrade", "side-b", "--set", f"{_OWN},logLevel=DEBUG", "--take-ownership")
     assert plane.api.find(_CRD)
     release("uninstall", "side-b")
     assert plane.api.find(_CRD)
