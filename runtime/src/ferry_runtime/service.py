@@ -21,8 +21,8 @@ from ferry_runtime.cache.setup import DeferredCache, build_cache
 from ferry_runtime.configuration import LiveConfiguration
 from ferry_runtime.embedding.client import EmbeddingClient
 from ferry_runtime.embedding.openai import TextEmbedder
-from ferry_runtime.engine.backend import ProcessBackend
 from ferry_runtime.engine.protocol import EngineState
+from ferry_runtime.engines import make_backend, needs_weights
 from ferry_runtime.errors import EngineNotReady, StoreUnavailable
 from ferry_runtime.metrics import Metrics
 from ferry_runtime.models.client import prepare_model
@@ -157,12 +157,20 @@ class Service:
             cold.model.source,
             self._around.cache_dir,
             token=self._around.secrets.hub_token,
+            weights=needs_weights(cold),
             report=self._preparing,
         )
         self.model = model
         self._stage("reading the tokenizer", None)
         self._text = await asyncio.to_thread(TextModel.load, model.path)
-        backend = ProcessBackend(model.path, cold, on_progress=self._stage, on_step=self.metrics.stepped)
+        backend = make_backend(
+            cold,
+            model,
+            self._text,
+            upstream_key=self._around.secrets.upstream_key,
+            on_progress=self._stage,
+            on_step=self.metrics.stepped,
+        )
         self.backend.become(backend)
         await self.backend.start()
 
@@ -197,6 +205,7 @@ class Service:
                 store_status=self._store_status,
                 cache=lambda: self.cache.control if self.config.hot.cache.enabled else None,
                 batch_size=lambda: self.metrics.mean_batch_size,
+                config_problem=lambda: self._live.problem,
             )
         )
 

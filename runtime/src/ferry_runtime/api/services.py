@@ -81,6 +81,7 @@ class Services:
     cache: Callable[[], CacheControl | None] = lambda: None
     store_status: Callable[[], Mapping[str, Any]] = lambda: {"state": "disabled"}
     batch_size: Callable[[], float] = lambda: 0.0  # mean rows in a decode batch so far
+    config_problem: Callable[[], str | None] = lambda: None  # why newer configuration is not applied
     recent: RecentRequests = field(default_factory=RecentRequests)
     summary: Summary = field(default_factory=Summary)
     routers: tuple[APIRouter, ...] = ()

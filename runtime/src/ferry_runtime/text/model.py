@@ -32,6 +32,7 @@ class TextModel:
     eos_token_ids: tuple[int, ...]
     vocab_size: int
     context_length: int | None
+    family: str = "unknown"  # the config's model_type
 
     @classmethod
     def load(cls, directory: Path) -> TextModel:
@@ -46,6 +47,7 @@ class TextModel:
             eos_token_ids=_eos_ids(directory, config),
             vocab_size=int(text_config.get("vocab_size") or tokenizer.vocab_size),
             context_length=_context_length(text_config),
+            family=str(config.get("model_type", "unknown")),
         )
 
     async def encode(self, text: str, *, add_special_tokens: bool = True) -> EncodedPrompt:

@@ -35,7 +35,8 @@ class EngineHealth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """``generation`` is the manifest's, of the configuration that applies now."""
+    """``generation`` is the manifest's, of the configuration that applies now; ``config_problem`` says
+    why newer content is not applied."""
 
     state: str
     ready: bool
@@ -44,6 +45,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     engine: EngineHealth
     store: dict[str, Any]
     generation: int
+    config_problem: str | None
     uptime_seconds: float
     version: str
 
@@ -82,6 +84,7 @@ def health_router(services: Services, documented: Documented) -> APIRouter:
                 engine=_engine(services),
                 store=dict(services.store_status()),
                 generation=config.generation,
+                config_problem=services.config_problem(),
                 uptime_seconds=round(time.monotonic() - started, 3),
                 version=VERSION,
             )
