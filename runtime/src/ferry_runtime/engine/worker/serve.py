@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from queue import Empty, SimpleQueue
 
 from ferry_runtime.engine.wire import Cancel, Heartbeat, Load, Pause, Resume, Submit, ToWorker
@@ -10,27 +11,40 @@ from ferry_runtime.process import Channel
 
 HEARTBEAT_SECONDS = 1.0
 
+# Requests that are sent in one moment arrive one by one. An idle engine waits so long for the rest
+# of them: otherwise the first would run alone and the others next to it, in small chunks.
+_SETTLE_SECONDS = 0.002
+
+Inbox = SimpleQueue[ToWorker | None]
+
 
 def serve(
     engine: Engine,
     channel: Channel[ToWorker],
-    inbox: SimpleQueue[ToWorker | None],
+    inbox: Inbox,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> None:
     """Until the parent says goodbye (None in ``inbox``). Sleeps while idle."""
-    while True:
-        try:
-            # Whoever came or left during a step is heard before the next one.
-            while True:
-                message = inbox.get_nowait() if engine.busy else inbox.get(timeout=heartbeat_seconds)
-                if message is None:
-                    return
-                _apply(engine, message)
-                if inbox.empty():
-                    break
-        except Empty:
-            pass
+    while _listen(engine, inbox, heartbeat_seconds):
         channel.send(engine.step() if engine.busy else Heartbeat(engine.stats))
+
+
+def _listen(engine: Engine, inbox: Inbox, idle_seconds: float) -> bool:
+    """Hear whoever came or left since the last step; false after a goodbye."""
+    idle = not engine.busy
+    until = time.monotonic() + (idle_seconds if idle else 0.0)
+    settling = False
+    while True:
+        left = until - time.monotonic()
+        try:
+            message = inbox.get(timeout=left) if left > 0 else inbox.get_nowait()
+        except Empty:
+            return True
+        if message is None:
+            return False
+        _apply(engine, message)
+        if idle and not settling:
+            settling, until = True, time.monotonic() + _SETTLE_SECONDS
 
 
 def _apply(engine: Engine, message: ToWorker) -> None:
