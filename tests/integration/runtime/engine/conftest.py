@@ -11,7 +11,7 @@ import torch
 from tokenizers import decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from ferry_api.runtime_config import BatchingConfig, ColdConfig, EngineConfig, ModelConfig, Numerics
+from ferry_api.runtime_config import BatchingConfig, ColdConfig, DType, EngineConfig, ModelConfig, Numerics
 from ferry_runtime.engine.backend import ProcessBackend
 from ferry_runtime.engine.protocol import Delta, DeltaStream, EngineStats, GenerateRequest, SamplingParams
 from ferry_runtime.engine.worker.vocabulary import byte_level_alphabet
@@ -48,10 +48,17 @@ def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def backend_for(
-    directory: Path, *, slots: int = 4, numerics: Numerics = Numerics.FAST, **options: Any
+    directory: Path,
+    *,
+    slots: int = 4,
+    numerics: Numerics = Numerics.FAST,
+    dtype: DType = DType.AUTO,
+    **options: Any,
 ) -> ProcessBackend:
     cold = ColdConfig(
-        model=ModelConfig(source=f"file://{directory}", served_name="tiny", context_length=CONTEXT),
+        model=ModelConfig(
+            source=f"file://{directory}", served_name="model", context_length=CONTEXT, dtype=dtype
+        ),
         engine=EngineConfig(numerics=numerics),
         batching=BatchingConfig(max_batch_size=slots),
     )
