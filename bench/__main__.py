@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 
 SCENARIOS = {
+    "cache_quality": "how often the semantic cache hits and how often it is wrong, on fow-cache",
+    "cache_speed": "search and verification by size, memory per entry, an exact hit",
     "engine": "throughput over HTTP beside transformers, /livez under load, memory, time to ready",
     "mixed": "short and long requests at 1.2 times capacity, beside first come first served",
     "soak": "ten minutes at 1.5 times capacity: memory and file descriptors",

@@ -71,6 +71,9 @@ class CacheLayer:
         self._queue_timeout = queue_timeout
         self._flights: dict[bytes, Flight] = {}
         self.writer = Writer(self._write, metrics)
+        metrics.waiters.set_function(
+            lambda: sum(max(0, flight.listeners - 1) for flight in self._flights.values())
+        )
 
     async def start(self) -> None:
         if self.semantic is not None and self._config().enabled:

@@ -129,9 +129,13 @@ class LocalStore:
         doomed = [held.id for held in named if held is not None and wanted(held)]
         return sum(self.drop(entry_id, Drop.PURGED) for entry_id in doomed)
 
-    def sweep(self, now: float) -> int:
+    def ids(self) -> list[str]:
+        return list(self._entries)
+
+    def sweep(self, now: float, among: Iterable[str]) -> int:
         """Free what has expired. Only memory depends on it, never an answer."""
-        doomed = [held.id for held in self._entries.values() if now >= held.expires]
+        held = (self._entries.get(entry_id) for entry_id in among)
+        doomed = [entry.id for entry in held if entry is not None and now >= entry.expires]
         return sum(self.drop(entry_id, Drop.EXPIRED) for entry_id in doomed)
 
     def tenant_counts(self) -> dict[str, int]:

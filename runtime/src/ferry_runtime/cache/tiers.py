@@ -3,7 +3,9 @@ the three in step: what is stored, expires or is purged here is so in all of the
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,8 +16,11 @@ from ferry_runtime.cache.feed import Feed, Freshness
 from ferry_runtime.cache.local import Drop, Held, LocalStore
 from ferry_runtime.cache.metrics import CacheMetrics
 from ferry_runtime.cache.shared import SharedTier
+from ferry_runtime.cache.tasks import end
 from ferry_runtime.errors import StoreError
 from ferry_runtime.store.redis_store import Record
+
+_SLICE = 2_000  # entries looked at a second for having expired
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,10 @@ class Index(Protocol):
     def __contains__(self, entry_id: str) -> bool: ...
 
     def __len__(self) -> int: ...
+
+    def ids(self) -> list[str]: ...
+
+    def sweep(self, now: float, among: Iterable[str]) -> None: ...
 
     def purge(self, scope: messages.Scope) -> int: ...
 
@@ -84,6 +93,7 @@ class Tiers:
         self.index = index
         self._metrics = metrics
         self._replica = replica
+        self._sweeper: asyncio.Task[None] | None = None
         local.on_drop = self._dropped
         self.feed = (
             Feed(
@@ -100,11 +110,13 @@ class Tiers:
         )
 
     async def start(self) -> None:
+        self._sweeper = asyncio.create_task(self._sweep())
         if self.shared is not None and self.feed is not None:
             await self.shared.start()
             await self.feed.start()
 
     async def stop(self) -> None:
+        await end(self._sweeper)
         if self.shared is not None and self.feed is not None:
             await self.feed.stop()
             await self.shared.stop()
@@ -188,6 +200,18 @@ class Tiers:
             lambda held: scope.covers(entry_id=held.id, tenant=held.owner, model=held.model), scope.ids
         )
         return max(gone, self.index.purge(scope) if self.index is not None else 0)
+
+    async def _sweep(self) -> None:
+        """Free expired entries, a slice a second, so that no request waits for it."""
+        while True:
+            for holder in (self.local, self.index):
+                ids = holder.ids() if holder is not None else []
+                for start in range(0, len(ids), _SLICE):
+                    await asyncio.sleep(1.0)
+                    if holder is not None:
+                        holder.sweep(time.time(), ids[start : start + _SLICE])
+            self._gauge()
+            await asyncio.sleep(1.0)
 
     def _learn(self, entry: Entry, body: bytes) -> None:
         self.local.put(Held.of(entry, body))

@@ -129,7 +129,7 @@ class Replica:
 
     async def generate(self, request: GenerationRequest) -> Answer:
         self.generations += 1
-        return _Generated(request, f"{self.name} says {self.generations}")
+        return Generated(request, f"{self.name} says {self.generations}")
 
     async def ask(self, text: str = "What is a ferry?", **changes: Any) -> tuple[str, CacheOutcome]:
         answer = await self.layer.answer(build_request(text, **changes), self.generate)
@@ -140,7 +140,7 @@ class Replica:
         await self.layer.writer.drained()
 
 
-class _Generated:
+class Generated:
     cache = CacheInfo()
 
     def __init__(self, request: GenerationRequest, text: str) -> None:

@@ -105,7 +105,7 @@ class Store(RuleBasedStateMachine):
 
     @rule()
     def sweep(self) -> None:
-        self.store.sweep(self.now)
+        self.store.sweep(self.now, self.store.ids())
         assert all(entry.expires > self.now for entry in self.store)
 
     @invariant()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -68,6 +68,10 @@ class SemanticIndex:
     def partition_of(self, entry_id: str) -> bytes | None:
         row = self._rows.get(entry_id)
         return row.partition if row is not None else None
+
+    def vector_of(self, entry_id: str, partition: bytes) -> NDArray[np.float32]:
+        """As it is stored, shape (384,). Raises KeyError."""
+        return self._partitions[partition].vector(self._rows[entry_id].place)
 
     def add(self, entry: Entry) -> None:
         """Entries of another embedder, and vectors of another size, stay out."""
@@ -152,10 +156,15 @@ class SemanticIndex:
             if row.id not in alive and row.created < created_before:
                 self.discard(row.id)
 
-    def sweep(self, now: float) -> None:
-        for row in list(self._rows.values()):
-            if now >= row.expires:
-                self.discard(row.id)
+    def ids(self) -> list[str]:
+        return list(self._rows)
+
+    def sweep(self, now: float, among: Iterable[str]) -> None:
+        """Free what has expired. Only memory depends on it, never an answer."""
+        for entry_id in among:
+            row = self._rows.get(entry_id)
+            if row is not None and now >= row.expires:
+                self.discard(entry_id)
 
     def _evict(self) -> None:
         """From the tenant that holds most: of its rows unused for longest, the one cheapest to lose."""

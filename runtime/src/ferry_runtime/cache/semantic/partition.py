@@ -73,6 +73,10 @@ class Partition:
     def cosine(self, row: int, vector: NDArray[np.float32]) -> float:
         return min(1.0, float(self._codes[row].astype(np.float32) @ vector) * float(self._scales[row]))
 
+    def vector(self, row: int) -> NDArray[np.float32]:
+        stored: NDArray[np.float32] = self._codes[row].astype(np.float32) * self._scales[row]
+        return stored
+
     def _shortlist(self, vector: NDArray[np.float32], count: int) -> NDArray[np.intp]:
         query = _bits(vector)
         distance = np.zeros(count, dtype=np.uint16)
