@@ -12,6 +12,8 @@ def generated(root: Path) -> dict[Path, str]:
     """Every generated file below the root of the source tree, with its content."""
     return {
         root / "crds" / crd.FILE_NAME: crd.render(),
+        # Helm packs nothing from outside the chart's folder.
+        root / "charts" / "ferry" / "files" / "crd.yaml": crd.render(),
         root / "docs" / "reference" / reference.FILE_NAME: reference.render(crd.build()),
     }
 

@@ -78,7 +78,7 @@ def _listen(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
 
 async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asyncio.Event) -> None:
     """Put the parts together and run them until `stop` is set."""
-    client = await connect()
+    client = await connect(settings.identity)
     try:
         store, queue = Store(), KeyedQueue(metrics)
         leadership = Leadership(settings.lease_times, metrics)

@@ -46,6 +46,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def _handle(self) -> None:
+        if self.server.cut:
+            self.close_connection = True
+            return
         length = int(self.headers.get("Content-Length") or 0)
         self.content = self.rfile.read(length) if length else b""
         if self.command in _WRITES and "/leases" not in self.path:
@@ -78,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        while chunk := answer.read1(65536):
+        while (chunk := answer.read1(65536)) and not self.server.cut:
             self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
             self.wfile.flush()
         self.wfile.write(b"0\r\n\r\n")
@@ -108,6 +111,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.cluster = cluster
         self.faults: dict[int, Fault] = {}
+        self.cut = False
         self.writes = 0
         self._lock = threading.Lock()
 
@@ -127,6 +131,10 @@ class Proxy:
     @property
     def writes(self) -> int:
         return self._server.writes
+
+    def cut(self, how: bool) -> None:
+        """Refuse every call and end the open ones with their next message."""
+        self._server.cut = how
 
     def break_write(self, number: int, fault: Fault) -> None:
         self._server.faults[number] = fault

@@ -6,6 +6,7 @@ A sample of the places by default; all of them with FERRY_EVERY_FAULT=1 (`make s
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from tests.integration.operator.cluster import wait_for
@@ -88,6 +89,27 @@ def test_killed_after_a_write(breakable, service, place):
     wait_for("the operator to be killed", lambda: operator.process.running.poll() is not None, 60)
     operator.start()
     check(chat)
+
+
+@pytest.mark.timeout(240)
+def test_cut_off_for_a_while(breakable, service):
+    operator, between = breakable
+    operator.start().wait_ready()
+    chat = service(**_SPEC)
+    check(chat)
+    process = operator.process.running
+    between.cut(True)
+    chat.api.delete(chat.path("services", "chat"))
+    chat.apply(**{**_SPEC, "replicas": 3})
+    time.sleep(60 if os.environ.get("FERRY_EVERY_FAULT") else 12)
+    assert operator.answers("/livez")
+    between.cut(False)
+    wait_for("the child to come back", lambda: chat.child("services", "chat"), 60)
+    chat.wait("Ready", "True", "Serving", seconds=60)
+    assert chat.deployment()["spec"]["replicas"] == 3
+    wait_for("the operator to be ready", lambda: operator.answers("/readyz"), 60)
+    assert operator.process.running is process
+    assert process.poll() is None
 
 
 @pytest.mark.parametrize("fault", ["409", "500", "429", "lost request", "lost answer"])

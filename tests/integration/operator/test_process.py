@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 
 import yaml
@@ -34,6 +36,39 @@ def test_a_standby_is_ready_and_takes_over_from_a_killed_leader(plane, ferry, se
         ]
         assert applied == ["chat-runtime"]
     finally:
+        other.stop()
+
+
+def test_a_leader_that_was_paused_writes_nothing_when_it_wakes_up(plane, ferry, service, tmp_path):
+    chat = service()
+    chat.wait("Ready", "True")
+    first = ferry.process.running.pid
+    scope = {"FERRY_SCOPE": chat.namespace, "POD_NAMESPACE": chat.namespace, "POD_NAME": "second"}
+    other = Operator(tmp_path / "other", plane.api, scope)
+    other.process.environment["KUBECONFIG"] = str(ferry.folder / "kubeconfig")
+    try:
+        other.start().wait_ready()
+        os.kill(first, signal.SIGSTOP)
+        chat.apply(replicas=2)
+        other.wait_leading()
+        chat.wait("Ready", "True", seconds=40)
+        position = plane.audit_position()
+        os.kill(first, signal.SIGCONT)
+        chat.apply(replicas=3)
+        chat.wait("Ready", "True")
+        wait_for("the first to know", lambda: ferry.metric("ferry_operator_leader") == 0.0)
+        time.sleep(1)
+        who = {
+            event["userAgent"]
+            for event in plane.audit(position)
+            if event["user"]["username"].endswith(f":{chat.namespace}:ferry-operator")
+            and event["verb"] in ("create", "update", "patch", "delete")
+            and event["objectRef"]["resource"] != "leases"
+        }
+        assert len(who) == 1
+        assert "(second)" in who.pop()
+    finally:
+        os.kill(first, signal.SIGCONT)
         other.stop()
 
 
@@ -153,6 +188,36 @@ def test_the_api_server_may_be_restarted_without_restarting_the_operator(plane, 
     wait_for("the operator to be ready", lambda: ferry.answers("/readyz"), 60)
     assert process is ferry.process.running
     assert process.poll() is None
+
+
+def test_a_selector_of_an_older_release_is_said_and_not_fought(plane, ferry, service):
+    chat = service()
+    chat.wait("Ready", "True")
+    ferry.stop()
+    path = chat.path("deployments", "chat-runtime")
+    live = chat.deployment()
+    template = live["spec"]["template"]
+    template["metadata"]["labels"]["release"] = "0.0.9"
+    older = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {k: live["metadata"][k] for k in ("name", "namespace", "labels", "ownerReferences")},
+        "spec": {
+            "selector": {"matchLabels": template["metadata"]["labels"]},
+            "template": {"metadata": {"labels": template["metadata"]["labels"]}, "spec": template["spec"]},
+        },
+    }
+    plane.api.delete(path)
+    wait_for("the Deployment to go", lambda: chat.child("deployments", "chat-runtime") is None)
+    plane.api.create(chat.path("deployments"), older)
+    position = plane.audit_position()
+    ferry.start().wait_ready()
+    found = chat.wait("Ready", "False", "Refused", seconds=40)
+    assert "immutable" in found["message"]
+    chat.wait("Available", "True", seconds=30)
+    time.sleep(5)
+    tried = [name for _, kind, name in writes(plane, position, chat.namespace) if kind == "deployments"]
+    assert tried.count("chat-runtime") == 1
 
 
 def test_logs_are_json_and_hold_no_secret(ferry, service):

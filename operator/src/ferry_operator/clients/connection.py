@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import version
 
 from kubernetes.aio import client, config
 
 
-async def connect() -> client.ApiClient:
+async def connect(identity: str) -> client.ApiClient:
     """A client for the cluster that this process runs in, else for the kubeconfig's current context.
 
-    The caller closes it. A pod's token is read again each minute, since it is rotated.
+    The caller closes it. `identity` tells this process from others in the API server's audit log.
+    A pod's token is read again each minute, since it is rotated.
     """
     configuration = client.Configuration()
     if os.environ.get("KUBERNETES_SERVICE_HOST"):
@@ -18,4 +20,6 @@ async def connect() -> client.ApiClient:
     else:
         await config.load_kube_config(client_configuration=configuration)
     configuration.retries = 0  # Each caller has its own idea of when to try again.
-    return client.ApiClient(configuration=configuration)
+    made = client.ApiClient(configuration=configuration)
+    made.user_agent = f"ferry-operator/{version('ferry-serving')} ({identity})"
+    return made

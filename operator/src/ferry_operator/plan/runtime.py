@@ -137,6 +137,9 @@ def _environment(inputs: Inputs, used: Sequence[Mount]) -> list[Manifest]:
     if inputs.resource.spec.cache.redis.external is None:
         host = f"{names.redis(inputs.name)}.{inputs.resource.metadata.namespace}.svc"
         own.append({"name": layout.ENV_REDIS_URL, "value": f"redis://{host}:6379/0"})
+    else:
+        service = f"{inputs.resource.metadata.namespace}/{inputs.name}"
+        own.append({"name": layout.ENV_SERVICE, "value": service})
     return own + [_plain(variable) for variable in inputs.resource.spec.engine.env]
 
 

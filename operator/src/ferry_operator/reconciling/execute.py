@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ferry_operator import labels
 from ferry_operator.clients.api import KubernetesApi
 from ferry_operator.errors import Conflict, Forbidden, Invalid, Succession
+from ferry_operator.kinds import Kind
 from ferry_operator.observing.facts import controller, observe
 from ferry_operator.observing.ownership import planned_digest
 from ferry_operator.observing.pods import Trouble
@@ -19,6 +21,16 @@ from ferry_operator.reconciling import secrets
 from ferry_operator.reconciling.decide import Create, Delete, Settled, Step, Update
 
 _log = logging.getLogger(__name__)
+_REFUSAL_SECONDS = 60.0  # an admission webhook may change its mind; a schema will not
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """A manifest that the API server called invalid, and until when that counts as its answer."""
+
+    digest: bytes
+    until: float
+    trouble: Trouble
 
 
 @dataclass(frozen=True)
@@ -33,9 +45,11 @@ class Owner:
 class Executor:
     """Writes, and keeps the store abreast of what was written without waiting for the watch to tell."""
 
-    def __init__(self, api: KubernetesApi, store: Store) -> None:
+    def __init__(self, api: KubernetesApi, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._store = store
+        self._clock = clock
+        self._refusals: dict[tuple[str, Kind, str], _Refusal] = {}
 
     async def take(self, step: Step, owner: Owner, settled: Settled) -> Trouble | None:
         """Take one step. Returns what stands in its way for good; what may pass is raised.
@@ -44,6 +58,8 @@ class Executor:
         :raises Succession: when a predecessor's object has to go first.
         """
         planned = step.planned if isinstance(step, Create | Update) else None
+        if planned is not None and (known := self._refused_lately(owner, planned)) is not None:
+            return known
         try:
             if isinstance(step, Create):
                 return await self._create(step.planned, owner, settled)
@@ -60,12 +76,30 @@ class Executor:
         except Invalid as error:
             if planned is None:
                 raise
-            return Trouble("Refused", f"{planned.kind.kind} {planned.name} was refused: {error.message}")
+            return self._remember(owner, planned, error.message)
         except Forbidden as error:
             if planned is None or "being terminated" in error.message:
                 raise
             return Trouble("Forbidden", f"{planned.kind.kind} {planned.name}: {error.message}")
         return None
+
+    def _refused_lately(self, owner: Owner, planned: Planned) -> Trouble | None:
+        """The API server's last word on this very manifest, unless it is old: it is not asked in a loop."""
+        refusal = self._refusals.get((owner.uid, *planned.key))
+        if refusal is None or refusal.digest != planned_digest(planned.manifest):
+            return None
+        return refusal.trouble if self._clock() < refusal.until else None
+
+    def _remember(self, owner: Owner, planned: Planned, message: str) -> Trouble:
+        trouble = Trouble("Refused", f"{planned.kind.kind} {planned.name} was refused: {message}")
+        until = self._clock() + _REFUSAL_SECONDS
+        self._refusals[owner.uid, *planned.key] = _Refusal(planned_digest(planned.manifest), until, trouble)
+        return trouble
+
+    def forget(self, uid: str) -> None:
+        """Drop what is remembered about a resource that is gone."""
+        for key in [key for key in self._refusals if key[0] == uid]:
+            del self._refusals[key]
 
     async def _create(self, planned: Planned, owner: Owner, settled: Settled) -> Trouble | None:
         """Write only where nothing has the name, or what has it is ours after all."""

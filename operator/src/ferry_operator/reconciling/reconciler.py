@@ -213,6 +213,7 @@ class Reconciler:
     def forget(self, uid: str) -> None:
         """Drop what is remembered about a resource that is gone."""
         self._settled.pop(uid, None)
+        self._executor.forget(uid)
 
 
 def _key(parsed: InferenceService) -> Key:
