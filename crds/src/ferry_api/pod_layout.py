@@ -45,3 +45,5 @@ ENV_REDIS_PASSWORD_FILE: Final = "FERRY_REDIS_PASSWORD_FILE"  # noqa: S105  (a v
 ENV_REDIS_URL_FILE: Final = "FERRY_REDIS_URL_FILE"
 """File with the address of an external Redis, password included."""
 ENV_REDIS_CA_FILE: Final = "FERRY_REDIS_CA_FILE"
+ENV_SERVICE: Final = "FERRY_SERVICE"
+"""Namespace and name of the resource, set with an external Redis: keeps services apart that share one."""

@@ -114,6 +114,7 @@ _OTHER_VARIABLES = frozenset(
         pod_layout.ENV_REDIS_PASSWORD_FILE,
         pod_layout.ENV_REDIS_URL_FILE,
         pod_layout.ENV_REDIS_CA_FILE,
+        pod_layout.ENV_SERVICE,
     }
 )
 # Kubernetes announces a Service called ferry-… to its neighbours in variables of these shapes.

@@ -39,7 +39,11 @@ def _serve(config: Path | None, host: str, port: int) -> int:
         logger.warning("%s", sentence)
     mounted = Path(pod_layout.CONFIG_FOLDER)
     live = LiveConfiguration(ConfigurationSource(config or (mounted if mounted.is_dir() else None)))
-    around = Surroundings(cache_dir=default_cache_folder(), secrets=read_secrets(os.environ))
+    around = Surroundings(
+        cache_dir=default_cache_folder(),
+        secrets=read_secrets(os.environ),
+        namespace=os.environ.get(pod_layout.ENV_SERVICE, "").strip(),
+    )
     last = ""
 
     def progress(stage: str, _: float | None) -> None:
