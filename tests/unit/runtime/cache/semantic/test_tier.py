@@ -3,13 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from unittest import mock
 
 import numpy as np
 import pytest
-from tests.unit.runtime.cache.conftest import Cache, Generator
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+from tests.unit.runtime.cache.conftest import Cache, Generator, build_request
 
 from ferry_api.runtime_config import CacheConfig, CacheScope, Verifier
 from ferry_runtime.cache.identity import ServedModel
+from ferry_runtime.cache.messages import Scope
 from ferry_runtime.cache.setup import build_cache
 from ferry_runtime.engine.protocol import FinishReason
 from ferry_runtime.errors import EmbedderUnavailable
@@ -189,8 +194,6 @@ async def test_a_failing_embedder_costs_no_answer(cache, make_request, embedder)
 
 
 async def test_a_purged_entry_is_gone_from_the_index_too(cache, make_request) -> None:
-    from ferry_runtime.cache.messages import Scope
-
     await outcome(cache, make_request(HOW_DO))
     cache.layer.tiers.forget(Scope(tenant="a"))
     assert await outcome(cache, make_request(HOW_CAN)) is MISS
@@ -200,3 +203,65 @@ async def test_a_shared_scope_is_shared_semantically(cache, make_request) -> Non
     cache.settings["scope"] = CacheScope.SHARED
     await outcome(cache, make_request(HOW_DO, tenant="a"))
     assert await outcome(cache, make_request(HOW_CAN, tenant="b")) is SEMANTIC
+
+
+class SemanticTenants(RuleBasedStateMachine):
+    """Near questions, exact repeats, orders and time, in any sequence: a tenant reads its own text
+    only, and nothing older than its time to live."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.now = 1_000_000.0
+        self.clock = mock.patch("time.time", self._time)
+        self.clock.start()
+        self.generator = Generator()
+        self.born: dict[str, float] = {}
+        self.loop.run_until_complete(self._start())
+
+    def _time(self) -> float:
+        return self.now
+
+    async def _start(self) -> None:
+        config = CacheConfig(enabled=True, similarity_threshold=0.7, ttl_seconds=20.0)
+        built = build_cache(
+            namespace="svc",
+            config=lambda: config,
+            model=lambda: ServedModel(name="m", weights="w"),
+            queue_timeout=lambda: 60.0,
+            embedder=WordBag(),
+        )
+        self.layer = built.layer
+        await self.layer.start()
+        assert await built.layer.semantic.ready()
+
+    def teardown(self) -> None:
+        self.clock.stop()
+        self.loop.run_until_complete(self.layer.stop())
+        self.loop.close()
+
+    @rule(tenant=st.sampled_from("ab"), text=st.sampled_from([HOW_DO, HOW_CAN, "Can I reset my password?"]))
+    def ask(self, tenant: str, text: str) -> None:
+        self.loop.run_until_complete(self._ask(tenant, text))
+
+    async def _ask(self, tenant: str, text: str) -> None:
+        mark = f"{tenant}:{len(self.generator.made)}"
+        self.generator.words = [mark]
+        answer = await self.layer.answer(build_request(text, tenant=tenant), self.generator)
+        said = "".join([item.delta.text async for item in answer])
+        assert said.startswith(f"{tenant}:")
+        self.born.setdefault(said, self.now)
+        assert self.now - self.born[said] < 20.0 * 1.1
+        await self.layer.writer.drained()
+
+    @rule(seconds=st.floats(0, 15))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(tenant=st.sampled_from("ab"))
+    def purge(self, tenant: str) -> None:
+        self.layer.tiers.forget(Scope(tenant=tenant))
+
+
+TestSemanticTenants = SemanticTenants.TestCase
+TestSemanticTenants.settings = settings(max_examples=25, deadline=None, stateful_step_count=25)
