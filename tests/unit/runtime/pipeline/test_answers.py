@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from ferry_runtime.engine.protocol import Delta
+from ferry_runtime.scheduling.answer import ScheduledAnswer, Timeline
+
 
 async def read(answer):
     texts: dict[int, str] = {}
@@ -68,3 +71,20 @@ async def test_a_reader_that_lags_gets_everything_and_holds_up_nobody(serve, req
     items = [item async for item in slow]
     assert len(items) == 1  # merged while nobody read
     assert len(items[0].delta.token_ids) == len(items[0].delta.logprobs) == 300
+
+
+async def test_the_first_of_several_choices_is_the_answer_that_one_would_have_been(serve, request_of):
+    service = await serve()
+    (alone, _, _), (several, _, _) = [
+        await read(await service.pipeline.submit(request_of(n=n, seed=11, temperature=1.0))) for n in (1, 3)
+    ]
+    assert several[0] == alone[0]
+
+
+def test_what_a_reader_has_not_fetched_is_merged_as_it_comes():
+    answer = ScheduledAnswer(
+        choices=1, timeline=Timeline(0.0), cancel=lambda: None, raise_priority=lambda _: None
+    )
+    for number in range(10_000):
+        answer.push(0, Delta(request_id="r", text="x", token_ids=(number,)))
+    assert sum(len(deltas) for deltas in answer._pending.values()) <= 33
