@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "default: that folder if it exists, else environment variables alone",
     )
     serve.add_argument("--port", type=_port, default=pod_layout.HTTP_PORT, help="default: 8000")
-    serve.add_argument("--host", default="0.0.0.0", help="default: 0.0.0.0")  # noqa: S104 (in a pod)
+    serve.add_argument("--host", default="", help="default: every address of the pod, IPv4 and IPv6")
     serve.set_defaults(command=_serve)
 
     validate = commands.add_parser("validate", help="check a manifest and name everything that is wrong")

@@ -16,7 +16,10 @@ _BACKLOG = 2048
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises CommandFailed with what stands in the way."""
+    """A listening socket; ``host`` "" means every address. Raises CommandFailed with what stands in
+    the way."""
+    if not host:
+        host = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 (that is what was asked for)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError:

@@ -90,6 +90,10 @@ class EmbeddingClient:
     async def stop(self) -> None:
         self._stopped = True
         if self._supervisor is not None:
+            if self.info is None:
+                # Nothing is lost with it, and while it loads it would not hear a goodbye.
+                self._supervisor.give_up()
+                self._supervisor.kill()
             await self._supervisor.stop()
         self._fail_all(EmbedderUnavailable("The server is stopping."))
 

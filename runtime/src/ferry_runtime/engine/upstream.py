@@ -136,8 +136,7 @@ class UpstreamBackend:
             context = await self._find_model()
             await self._warm_up()
         except EngineNotReady as error:
-            self.failure = str(error)
-            logger.warning("%s", error)
+            self._failed(error)
             return False
         model = self._model
         self._info = ModelInfo(
@@ -262,13 +261,18 @@ class UpstreamBackend:
         status = answer.status_code
         with contextlib.suppress(httpx.HTTPError):
             await answer.aread()
-        logger.warning("the upstream refused a request", extra={"upstream_status": status})
+        logger.info("the upstream refused a request", extra={"upstream_status": status})
         if status in (429, 502, 503, 504):
             return EngineNotReady("The upstream takes no more requests at present. Retry in a moment.")
         return RequestFailed(f"The upstream refused this request (status {status}).")
 
+    def _failed(self, error: EngineError) -> None:
+        """Said once, however often it is found."""
+        if str(error) != self.failure:
+            logger.warning("%s", error)
+        self.failure = str(error)
+
     def _unreachable(self, error: httpx.HTTPError) -> EngineNotReady:
-        logger.warning("the upstream cannot be reached: %s", type(error).__name__)
         return EngineNotReady(f"The upstream {self._model.url} cannot be reached ({type(error).__name__}).")
 
     async def _watch(self) -> None:
@@ -280,7 +284,7 @@ class UpstreamBackend:
             except (EngineNotReady, EngineLoadError) as error:
                 failures += 1
                 if failures >= _TOLERATED_FAILURES:
-                    self.failure = str(error)
+                    self._failed(error)
                     self._state.set(EngineState.RESTARTING)
                 continue
             failures, self.failure = 0, ""

@@ -33,6 +33,7 @@ async def prepare_model(
     environment = {**os.environ, "HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",  # a file in the working directory must not stand in for a module
         "-m",
         "ferry_runtime.models.worker",
         stdin=asyncio.subprocess.PIPE,

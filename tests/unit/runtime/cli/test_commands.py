@@ -154,3 +154,9 @@ def test_listening_elsewhere_is_refused_in_words() -> None:
 def test_only_loopback_counts_as_this_machine(host: str, local: bool, free_port: Callable[[], int]) -> None:
     with listen(host, free_port()) as listener:
         assert is_loopback(listener) is local
+
+
+def test_every_address_includes_ipv4(free_port: Callable[[], int]) -> None:
+    port = free_port()
+    with listen("", port), socket.create_connection(("127.0.0.1", port), timeout=5):
+        pass
