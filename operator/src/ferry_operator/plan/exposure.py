@@ -26,6 +26,16 @@ def build(inputs: Inputs) -> tuple[Planned, ...]:
     return tuple(Planned(manifest) for manifest in found)
 
 
+def unserved(inputs: Inputs) -> str | None:
+    """Why a way in that was asked for cannot be made in this cluster; None: it can."""
+    if inputs.resource.spec.network.http_route is None or HTTP_ROUTE in inputs.served:
+        return None
+    return (
+        "spec.network.httpRoute needs the Gateway API, which this cluster does not have: "
+        "install its CRDs, or use spec.network.ingress"
+    )
+
+
 def url(inputs: Inputs) -> str:
     """Where clients reach the service: from outside if there is a way in, else from within the cluster."""
     network = inputs.resource.spec.network

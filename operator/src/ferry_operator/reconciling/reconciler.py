@@ -90,7 +90,9 @@ class Reconciler:
             parsed = parse(fresh)
             taken = await self._take(key, parsed, todo)
         missing = await self._missing_secrets(key, parsed)
-        problems = (*taken.problems, *missing)
+        lacking = exposure.unserved(self._inputs(parsed))
+        gateway = (Trouble("GatewayNotInstalled", lacking),) if lacking else ()
+        problems = (*taken.problems, *missing, *gateway)
         await self._report(key, parsed, problems)
         return taken.again if taken.again is not None or not problems else _LATER
 
