@@ -25,14 +25,21 @@ class RejectReason(StrEnum):
     DRAINING = "draining"
 
 
+# Where there are several tenants, the part of the queue that one of them may fill: the rest is for
+# whoever comes while it does.
+_TENANT_SHARE = 0.75
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueLimits:
-    """``tenant_requests``: the most that one tenant may have waiting; None: the whole queue."""
-
     max_requests: int = 256
     max_tokens: int = 65536
-    timeout: float = 60.0
-    tenant_requests: int | None = None
+    timeout: float = 60.0  # seconds
+
+    @property
+    def tenant_requests(self) -> int:
+        """The most that one of several tenants may have waiting."""
+        return max(1, int(_TENANT_SHARE * self.max_requests))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +74,18 @@ def occupancy(waiting: Iterable[Job], tokens: float, requests: int, slots: int, 
     return Occupancy(requests, tokens, max(spare, 0))
 
 
-def refusal(job: Job, held: Occupancy, limits: QueueLimits, tenants: Mapping[str, int]) -> Refusal | None:
-    """None: admit. ``tenants``: waiting requests by tenant.
+def refusal(
+    job: Job, held: Occupancy, limits: QueueLimits, tenants: Mapping[str, int], *, several: bool
+) -> Refusal | None:
+    """None: admit. ``tenants``: waiting requests by tenant; ``several``: there are more tenants than
+    this one, waiting or not.
 
     A full queue is the tenant's own doing (per_tenant) when it holds more than an even share of
     it; a server with one tenant is simply full.
     """
     if held.spare_slots > 0:
         return None
-    own = tenants.get(job.tenant, 0)
-    if limits.tenant_requests is not None and own >= limits.tenant_requests:
+    if several and tenants.get(job.tenant, 0) >= limits.tenant_requests:
         return Refusal(RejectReason.TENANT, per_tenant=True)
     if held.requests >= limits.max_requests:
         return Refusal(RejectReason.QUEUE_REQUESTS, _holds_more_than_its_share(job.tenant, tenants))

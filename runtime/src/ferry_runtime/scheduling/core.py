@@ -60,6 +60,7 @@ class SchedulerCore:
         self._queue = WaitingQueue(policy)
         self._open: dict[str, _Open] = {}
         self._tenants: dict[str, int] = {}
+        self._tenants_seen: set[str] = set()  # two at most: it is enough to know of several
         self._deadlines = Deadlines(self._open)
         self._waiting_tokens = 0.0
         self._waiting_sequences = 0
@@ -109,7 +110,10 @@ class SchedulerCore:
         held = occupancy(
             self._queue, self._waiting_tokens, len(self._queue), self.shape.slots, self._room.sequences
         )
-        refused = refusal(job, held, self.limits, self._tenants)
+        if len(self._tenants_seen) < 2:
+            self._tenants_seen.add(job.tenant)
+        several = len(self._tenants_seen) > 1
+        refused = refusal(job, held, self.limits, self._tenants, several=several)
         if refused is not None:
             return refused
         self.shaping.arrived(now)

@@ -84,8 +84,8 @@ class AdaptiveShaping:
         self._compute += _FIRST_TOKEN_WEIGHT * (after_start - self._compute)
 
     def rate(self, now: float) -> float:
-        """Arrivals per second, lately."""
-        return self._decayed(now) / _ARRIVAL_MEMORY_SECONDS
+        """Arrivals per second, lately, beside the latest one: the company that it may expect."""
+        return max(0.0, self._decayed(now) - 1.0) / _ARRIVAL_MEMORY_SECONDS
 
     def shape(self, now: float, oldest_waited: float) -> BatchShape:
         return replace(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ferry_api.runtime_config import BatchingConfig, HotConfig, QueueConfig
+from ferry_api.runtime_config import BatchingConfig, BatchingMode, HotConfig, QueueConfig
 from ferry_runtime.engine.fake import FakeBackend
 from ferry_runtime.engine.protocol import SamplingParams
 from ferry_runtime.generation import GenerationRequest
@@ -68,6 +68,7 @@ async def _service(
     *,
     slots: int = 4,
     max_wait: float = 0.0,
+    mode: BatchingMode = BatchingMode.FIXED,
     queue: dict[str, Any] | None = None,
     backend: FakeBackend | None = None,
     **options: Any,
@@ -76,7 +77,7 @@ async def _service(
     metrics = Metrics()
     pipeline = ServingPipeline(
         backend=backend,
-        batching=BatchingConfig(max_batch_size=slots, max_wait_seconds=max_wait),
+        batching=BatchingConfig(max_batch_size=slots, max_wait_seconds=max_wait, mode=mode),
         hot=HotConfig(queue=QueueConfig(**(queue or {}))),
         metrics=metrics,
         **options,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from ferry_api.runtime_config import BatchingMode
 from ferry_runtime.engine.protocol import Delta
 from ferry_runtime.scheduling.answer import ScheduledAnswer, Timeline
 
@@ -88,3 +89,14 @@ def test_what_a_reader_has_not_fetched_is_merged_as_it_comes():
     for number in range(10_000):
         answer.push(0, Delta(request_id="r", text="x", token_ids=(number,)))
     assert sum(len(deltas) for deltas in answer._pending.values()) <= 33
+
+
+async def test_a_lone_request_does_not_wait_for_company_in_adaptive_mode(serve, request_of):
+    declared = {"slots": 4, "max_wait": 3600.0}
+    adaptive = await serve(**declared, mode=BatchingMode.ADAPTIVE)
+    fixed = await serve(**declared)
+    assert await read(await adaptive.pipeline.submit(request_of()))
+    waiting = await fixed.pipeline.submit(request_of())
+    assert fixed.backend.submitted == []  # until three more come, or an hour has passed
+    others = [await fixed.pipeline.submit(request_of()) for _ in range(3)]
+    assert all([await read(answer) for answer in (waiting, *others)])
