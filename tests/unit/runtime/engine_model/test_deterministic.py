@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,9 +19,9 @@ from ferry_runtime.errors import EngineLoadError
 
 from .tiny import Loop, load, random_prompts, reference_tokens, save_tiny_model
 
-FAMILIES = ["llama-tied-scaled", "mistral", "gemma2", "gpt_neo", "gpt_neox", "opt"]
-LENGTHS = (1, 2, 17, 63, 64, 65, 100, 130)
-COUNT = 6
+FAMILIES = ["llama-tied-scaled", "gemma2", "gpt_neo", "gpt_neox"]
+LENGTHS = (1, 17, 63, 64, 65, 130)
+COUNT = 4
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -53,7 +55,7 @@ def test_logits_are_the_same_alone_and_in_random_batches(runner: TorchRunner) ->
     source = random.Random(1)
     prompts = random_prompts(5, LENGTHS)
     alone = [_alone(runner, prompt) for prompt in prompts]
-    for _ in range(3):
+    for _ in range(2):
         order = [source.randrange(len(prompts)) for _ in range(13)]
         loop = _loop(runner, reuse=False)
         loop.run([prompts[i] for i in order], [COUNT] * 13, {i: source.randint(0, 8) for i in range(13)})
@@ -118,17 +120,45 @@ def test_tokens_equal_generate(tmp_path: Path) -> None:
     assert _loop(runner, reuse=True).run(prompts, [COUNT] * len(prompts)) == expected
 
 
-@pytest.mark.parametrize("slots", [1, 3, 5, 9])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_any_number_of_slots_and_threads(tmp_path: Path, slots: int, threads: int) -> None:
+@pytest.mark.parametrize("slots", [1, 3, 9])
+def test_any_number_of_slots(tmp_path: Path, slots: int) -> None:
     save_tiny_model("llama", tmp_path)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        runner = load(tmp_path, numerics=Numerics.DETERMINISTIC, slots=slots)  # the self-test compares
-    finally:
-        torch.set_num_threads(before)
+    runner = load(tmp_path, numerics=Numerics.DETERMINISTIC, slots=slots)  # the self-test compares
     assert runner.info.slots == slots
+
+
+def test_two_threads(tmp_path: Path) -> None:
+    """In a process of its own, since how threads wait is fixed when torch is imported; wide enough
+    that its matrices are shared between threads."""
+    wide = {"hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 8}
+    save_tiny_model("llama", tmp_path, **wide)
+    result = subprocess.run(
+        [sys.executable, "-c", _LOAD_WITH_TWO_THREADS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "Deterministic 2\n"
+
+
+_LOAD_WITH_TWO_THREADS = """
+import sys
+from pathlib import Path
+from ferry_runtime.engine.model.threads import let_threads_sleep
+let_threads_sleep()
+import torch
+from ferry_api.runtime_config import BatchingConfig, ColdConfig, EngineConfig, ModelConfig
+from ferry_runtime.engine.model.load import load_runner
+cold = ColdConfig(
+    model=ModelConfig(source="file:///tiny", served_name="tiny"),
+    engine=EngineConfig(numerics="Deterministic", kv_cache_bytes=16_000_000),
+    batching=BatchingConfig(max_batch_size=5),
+)
+runner = load_runner(Path(sys.argv[1]), cold, threads=2)
+print(runner.info.numerics, torch.get_num_threads())
+"""
 
 
 def test_a_failed_self_test_refuses_to_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from ferry_runtime.engine.model.runner import TorchRunner
 
 from .tiny import CONFIGS, Loop, load, random_prompts, reference_tokens, save_tiny_model
 
-LENGTHS = (1, 3, 9, 24, 25, 40, 57, 77, 90)  # beyond the windows of 20 and 24, and of a block
-COUNT = 16
+LENGTHS = (1, 3, 24, 25, 57, 77, 90)  # beyond the windows of 20 and 24, and of a block
+COUNT = 12
 
 
 @dataclass
@@ -44,20 +44,20 @@ def test_one_by_one(family: Family) -> None:
         assert Loop(family.runner, reuse=False).run([prompt], [COUNT]) == [expected]
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 33, 1000])
+@pytest.mark.parametrize("chunk", [7, 33])
 def test_in_batches_with_chunked_prefill(family: Family, chunk: int) -> None:
     loop = Loop(family.runner, chunk=chunk, prefills=3, reuse=False)
     assert loop.run(family.prompts, [COUNT] * len(family.prompts)) == family.expected
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_in_any_order_of_arrival_and_length(family: Family, seed: int) -> None:
     source = random.Random(seed)
     order = list(range(len(family.prompts))) * 2
     source.shuffle(order)
     counts = [source.randint(1, COUNT) for _ in order]
     arrivals = {i: source.randint(0, 20) for i in range(len(order))}
-    loop = Loop(family.runner, chunk=source.randint(5, 50))
+    loop = Loop(family.runner, chunk=source.randint(1, 50))
     tokens = loop.run([family.prompts[i] for i in order], counts, arrivals)
     assert tokens == [family.expected[i][:count] for i, count in zip(order, counts, strict=True)]
     assert loop.reused > 0

@@ -177,7 +177,7 @@ def save_tiny_model(name: str, directory: Path, *, seed: int = 7, **changes: Any
                 parameter.add_(torch.randn_like(parameter) * 0.1)
             elif any(part in key for part in ("embed", "wte", "wpe")):
                 # Small, or a tied output layer answers each token with itself.
-                parameter.normal_(0.0, 0.02 if "gemma" in name else 0.1)
+                parameter.normal_(0.0, 0.02 if "gemma" in name else 0.3)
             else:
                 parameter.normal_(0.0, 2.0 / parameter.shape[-1] ** 0.5)
     model.save_pretrained(directory)
