@@ -11,6 +11,7 @@ SCENARIOS = {
     "cache_speed": "search and verification by size, memory per entry, an exact hit",
     "engine": "throughput over HTTP beside transformers, /livez under load, memory, time to ready",
     "mixed": "short and long requests at 1.2 times capacity, beside first come first served",
+    "ramp": "1 to 50 users, adaptive batching beside fixed",
     "soak": "ten minutes at 1.5 times capacity: memory and file descriptors",
 }
 
