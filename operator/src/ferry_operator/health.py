@@ -42,9 +42,13 @@ class Health:
     watched: frozenset[str]
     """Paths of the watches that have to be open."""
 
+    def age(self) -> float | None:
+        """Seconds since the stalest watch was heard of."""
+        return self.freshness.age(self.watched)
+
     def alive(self) -> str | None:
         """Why to restart; None: all is well."""
-        age = self.freshness.age()
+        age = self.age()
         if self.contact.recent and age is not None and age > STALE_SECONDS:
             return f"a watch has been silent for {age:.0f} s while the API server answers"
         return None
@@ -68,7 +72,7 @@ def application(health: Health, metrics: Metrics) -> web.Application:
         return _answer(health.ready())
 
     async def exposition(_: web.Request) -> web.Response:
-        metrics.watch_age.set(health.freshness.age() or 0.0)
+        metrics.watch_age.set(health.age() or 0.0)
         return web.Response(body=metrics.exposition(), headers={"Content-Type": "text/plain; version=0.0.4"})
 
     app = web.Application()

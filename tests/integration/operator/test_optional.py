@@ -43,9 +43,8 @@ def optional(plane):
 _ROUTE = {"httpRoute": {"parentRefs": [{"name": "public"}], "hostnames": ["llm.example.com"]}}
 
 
-def test_routes_and_monitors_are_made_kept_and_removed(
-    plane, machine, optional, namespace, service, tmp_path
-):
+@pytest.mark.usefixtures("machine", "optional")
+def test_routes_and_monitors_are_made_kept_and_removed(plane, namespace, service, tmp_path):
     with operator(plane, namespace, tmp_path / "operator"):
         chat = service(network=_ROUTE)
         chat.wait("Ready", "True")

@@ -261,3 +261,15 @@ def test_a_changed_redis_password_rolls_both_sides_of_it(ferry, service):
     redis = chat.child("deployments", "chat-redis")["spec"]["template"]["metadata"]["annotations"]
     assert redis == chat.template()["metadata"]["annotations"]
     assert base64.b64decode(chat.child("secrets", "chat-redis")["data"]["password"]).startswith(b"p@ss")
+
+
+def test_a_deleted_redis_password_is_drawn_anew_and_rolls_both_sides_of_it(ferry, service):
+    chat = service()
+    chat.wait("Ready", "True")
+    before = chat.template()["metadata"]["annotations"]
+    chat.api.delete(chat.path("secrets", "chat-redis"))
+    wait_for("the runtime to roll", lambda: chat.template()["metadata"]["annotations"] != before, 15)
+    redis = chat.child("deployments", "chat-redis")["spec"]["template"]["metadata"]["annotations"]
+    assert redis == chat.template()["metadata"]["annotations"]
+    assert len(chat.revisions()) == 2
+    chat.wait("Ready", "True")

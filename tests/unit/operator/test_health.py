@@ -56,3 +56,11 @@ def test_one_stale_watch_beside_an_answering_api_server_is_not_alive(health, clo
 def test_before_the_first_watch_it_is_alive(health):
     health.contact.made()
     assert health.alive() is None
+
+
+def test_the_watch_of_a_kind_that_went_away_does_not_count(health, clock):
+    health.freshness.seen("/optional")
+    clock.now += 500
+    health.freshness.seen("/a")
+    health.contact.made()
+    assert health.alive() is None

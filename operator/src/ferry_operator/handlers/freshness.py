@@ -32,11 +32,13 @@ class Freshness:
     def seen(self, path: str) -> None:
         self._answered[path] = self._clock()
 
-    def age(self) -> float | None:
-        """Seconds since the stalest watch was answered; None before the first."""
-        if not self._answered:
-            return None
-        return self._clock() - min(self._answered.values())
+    def age(self, paths: frozenset[str]) -> float | None:
+        """Seconds since the stalest of these watches was answered; None before the first answer.
+
+        Others do not count: the watch of an optional kind ends for good when its CRD is removed.
+        """
+        answered = [moment for path, moment in self._answered.items() if path in paths]
+        return self._clock() - min(answered) if answered else None
 
     def trace(self) -> aiohttp.TraceConfig:
         """What tells about each answered request of a session."""
