@@ -213,6 +213,7 @@ class CacheLayer:
         entry = self._entry(request, asked, log)
         if entry is None or not policy.storable(entry):
             return
+        self.tiers.resize(asked.config.max_entries)
         self.tiers.keep(entry)
         self.writer.submit(entry, self.tiers.local.purges)
 

@@ -34,6 +34,8 @@ class Candidate:
 class Index(Protocol):
     """The semantic tier's memory: vectors and questions, no answers."""
 
+    max_entries: int
+
     def add(self, entry: Entry) -> None: ...
 
     def discard(self, entry_id: str) -> None: ...
@@ -154,6 +156,12 @@ class Tiers:
         elif body is not None and purges == self.local.purges:
             self._learn(entry, body)
         return entry
+
+    def resize(self, max_entries: int) -> None:
+        """Follow a changed setting; what is too much goes with the next entry."""
+        self.local.max_entries = max_entries
+        if self.index is not None:
+            self.index.max_entries = max_entries
 
     def keep(self, entry: Entry) -> None:
         """In this process, at once: the next request finds it."""

@@ -59,8 +59,9 @@ class Writer:
                 self._metrics.writes.labels("stored").inc()
             except FerryError:
                 self._metrics.writes.labels("failed").inc()
-            except Exception:
+            except Exception as error:  # noqa: BLE001 - one bad entry must not end all writing
                 self._metrics.writes.labels("failed").inc()
-                log.exception("cache: a write failed in an unforeseen way", extra={"entry": entry.id})
+                # Its kind only: a message may quote the entry.
+                log.error("cache: a write failed: %s", type(error).__name__, extra={"entry": entry.id})
             finally:
                 self._queue.task_done()

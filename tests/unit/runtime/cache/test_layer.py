@@ -102,6 +102,14 @@ async def test_an_answer_cut_by_its_limit_serves_that_limit_alone(cache, make_re
     assert await outcomes(cache, make_request(), make_request(), longer) == [MISS, EXACT, MISS]
 
 
+async def test_a_changed_bound_applies_while_serving(cache, make_request) -> None:
+    for number in range(6):
+        await cache.ask(make_request(str(number)))
+    cache.settings["max_entries"] = 3
+    await cache.ask(make_request("one more"))
+    assert len(cache.layer.tiers.local) == 3
+
+
 async def test_expiry_is_absolute_without_any_sweep(cache, make_request, monkeypatch) -> None:
     cache.settings["ttl_seconds"] = 10.0
     await cache.ask(make_request())

@@ -74,9 +74,13 @@ class SemanticIndex:
         return self._partitions[partition].vector(self._rows[entry_id].place)
 
     def add(self, entry: Entry) -> None:
-        """Entries of another embedder, and vectors of another size, stay out."""
+        """Entries of another embedder, and vectors of another size, stay out.
+
+        While our own embedder is still loading all are let in: a partition's key covers its embedder,
+        so vectors of two never meet.
+        """
         self.discard(entry.id)
-        if entry.embedder != self._embedder() or len(entry.vector) != 2 * DIMENSIONS:
+        if (self._embedder() or entry.embedder) != entry.embedder or len(entry.vector) != 2 * DIMENSIONS:
             return
         vector = np.frombuffer(entry.vector, dtype="<f2").astype(np.float32)
         norm = float(np.linalg.norm(vector))

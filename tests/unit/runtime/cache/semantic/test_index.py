@@ -94,6 +94,14 @@ def test_vectors_that_cannot_be_compared_stay_out(changes) -> None:
     assert len(index) == 0
 
 
+def test_entries_that_arrive_before_the_embedder_is_loaded_are_kept() -> None:
+    loaded = [""]
+    index = SemanticIndex(10, 1 << 20, lambda: loaded[0])
+    index.add(entry("e", unit(1)))
+    loaded[0] = "minilm"
+    assert ids(index, unit(1)) == ["e"]
+
+
 def test_a_full_index_takes_from_the_tenant_that_holds_most() -> None:
     index = build(max_entries=10)
     for number in range(4):
