@@ -15,6 +15,10 @@ class ConfigurationError(FerryError):
     """The manifest, file or environment asks for something that cannot be done."""
 
 
+class SecretMissing(ConfigurationError):
+    """A mounted secret is not there, or is empty: it may still come."""
+
+
 class ModelPreparationError(FerryError):
     """Weights could not be found, fetched, converted or trusted."""
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI
 
@@ -17,13 +16,13 @@ from ferry_runtime.api.auth.files import KeyFiles
 from ferry_runtime.api.auth.policy import AuthPolicy, KeyPolicy, OpenPolicy
 from ferry_runtime.api.services import Services
 from ferry_runtime.cache.identity import ServedModel
-from ferry_runtime.cache.setup import DeferredCache, build_cache
+from ferry_runtime.caching import ServiceCache, StoreChoice
 from ferry_runtime.configuration import LiveConfiguration
 from ferry_runtime.embedding.client import EmbeddingClient
 from ferry_runtime.embedding.openai import TextEmbedder
 from ferry_runtime.engine.protocol import EngineState
 from ferry_runtime.engines import make_backend, needs_weights
-from ferry_runtime.errors import EngineNotReady, StoreUnavailable
+from ferry_runtime.errors import EngineNotReady
 from ferry_runtime.metrics import Metrics
 from ferry_runtime.models.client import prepare_model
 from ferry_runtime.models.prepared import PreparedModel
@@ -31,8 +30,6 @@ from ferry_runtime.models.progress import Progress
 from ferry_runtime.pipeline import ServingPipeline
 from ferry_runtime.settings import Secrets
 from ferry_runtime.startup import DeferredBackend, StartingLifecycle, describe
-from ferry_runtime.store.address import StoreAddress
-from ferry_runtime.store.embedded import EmbeddedStore
 from ferry_runtime.text.model import TextModel
 
 logger = logging.getLogger(__name__)
@@ -54,9 +51,9 @@ class Surroundings:
 
     cache_dir: Path
     secrets: Secrets
+    store: StoreChoice
     namespace: str = ""  # of the resource: keeps services apart that share a store
     local: bool = False
-    embedded_store: bool = False
 
 
 class Service:
@@ -68,20 +65,26 @@ class Service:
         self._live = live
         self._around = around
         self._on_progress = on_progress
-        self._embedded: EmbeddedStore | None = None
         self._watch: asyncio.Task[None] | None = None
         self._text: TextModel | None = None
         self.model: PreparedModel | None = None
         self.backend = DeferredBackend()
         self.embedder = EmbeddingClient()
         self.metrics = Metrics()
-        self.cache = DeferredCache()
+        self.caching = ServiceCache(
+            around.store,
+            namespace=around.namespace or live.config.cold.model.served_name,
+            config=lambda: self._live.config,
+            model=self._served_model,
+            embedder=self.embedder,
+            registry=self.metrics.registry,
+        )
         self.pipeline = ServingPipeline(
             backend=self.backend,
             batching=live.config.cold.batching,
             hot=live.config.hot,
             metrics=self.metrics,
-            cache=self.cache,
+            cache=self.caching.cache,
         )
         self.lifecycle = StartingLifecycle(
             self.backend, self.pipeline, lambda: self._live.config.hot.drain_timeout_seconds
@@ -99,8 +102,7 @@ class Service:
         """
         self._watch = asyncio.create_task(self._live.watch(self._apply))
         try:
-            await self._start_store()
-            await self._start_cache()
+            await self.caching.start()
             await self._start_engine()
         except Exception as error:
             self.backend.fail(str(error))
@@ -112,31 +114,8 @@ class Service:
         if self._watch is not None:
             self._watch.cancel()
         await self.pipeline.stop()
-        await self.cache.stop()
+        await self.caching.stop()
         await asyncio.gather(self.backend.stop(), self.embedder.stop())
-        if self._embedded is not None:
-            await self._embedded.stop()
-
-    async def _start_store(self) -> None:
-        if not self._around.embedded_store or self._around.secrets.store is not None:
-            return
-        try:
-            self._embedded = await EmbeddedStore.start()
-        except StoreUnavailable as error:
-            logger.warning("%s Answers are kept in this process alone.", error)
-
-    async def _start_cache(self) -> None:
-        """Whether it is used is a hot setting, asked for every request; switched off it costs nothing."""
-        cache = build_cache(
-            namespace=self._around.namespace or self.config.cold.model.served_name,
-            config=lambda: self.config.hot.cache,
-            model=self._served_model,
-            queue_timeout=lambda: self.config.hot.queue.timeout_seconds,
-            store=self._store_address(),
-            embedder=self.embedder,
-            registry=self.metrics.registry,
-        )
-        await self.cache.become(cache)
 
     def _served_model(self) -> ServedModel | None:
         """What answers, for the cache's identity; None until it is loaded."""
@@ -202,8 +181,8 @@ class Service:
                 auth=self._auth(),
                 registry=self.metrics.registry,
                 embedder=TextEmbedder(self.embedder),
-                store_status=self._store_status,
-                cache=lambda: self.cache.control if self.config.hot.cache.enabled else None,
+                store_status=self.caching.status,
+                cache=lambda: self.caching.cache.control if self.config.hot.cache.enabled else None,
                 batch_size=lambda: self.metrics.mean_batch_size,
                 config_problem=lambda: self._live.problem,
             )
@@ -216,13 +195,3 @@ class Service:
         secrets = self._around.secrets
         folders = [folder for folder in (secrets.api_keys_dir, secrets.admin_keys_dir) if folder]
         return KeyPolicy(KeyFiles(folders).table, anonymous=secrets.api_keys_dir is None)
-
-    def _store_address(self) -> StoreAddress | None:
-        if self._embedded is not None:
-            return self._embedded.address
-        return self._around.secrets.store
-
-    def _store_status(self) -> Mapping[str, Any]:
-        if self._store_address() is None:
-            return {"state": "none"}
-        return {"state": "embedded" if self._embedded is not None else "external"}

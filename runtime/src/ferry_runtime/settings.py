@@ -16,7 +16,7 @@ from typing import Any
 
 from ferry_api import pod_layout
 from ferry_api.runtime_config import DType, Numerics, RuntimeConfig
-from ferry_runtime.errors import ConfigurationError
+from ferry_runtime.errors import ConfigurationError, SecretMissing
 from ferry_runtime.store.address import StoreAddress
 
 Environment = Mapping[str, str]
@@ -129,7 +129,6 @@ class Secrets:
     upstream_key: str | None = field(default=None, repr=False)
     api_keys_dir: Path | None = None
     admin_keys_dir: Path | None = None
-    store: StoreAddress | None = None
 
 
 def apply_environment(config: RuntimeConfig, environment: Environment) -> RuntimeConfig:
@@ -199,7 +198,6 @@ def read_secrets(environment: Environment) -> Secrets:
         else environment.get("FERRY_UPSTREAM_API_KEY", "").strip() or None,
         api_keys_dir=folder(pod_layout.ENV_API_KEYS_DIR),
         admin_keys_dir=folder(pod_layout.ENV_ADMIN_KEYS_DIR),
-        store=_store(environment),
     )
 
 
@@ -208,18 +206,21 @@ def read_secret(path: Path) -> str:
     try:
         text = path.read_bytes()[:_SECRET_BYTES].decode("utf-8-sig").strip()
     except OSError:
-        raise ConfigurationError(f"The secret file {path} cannot be read.") from None
+        raise SecretMissing(f"The secret file {path} cannot be read.") from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"The secret file {path} is not UTF-8 text.") from None
     if not text:
-        raise ConfigurationError(f"The secret file {path} is empty.")
+        raise SecretMissing(f"The secret file {path} is empty.")
     if len(text.splitlines()) > 1:
         raise ConfigurationError(f"The secret file {path} must hold one line.")
     return text
 
 
-def _store(environment: Environment) -> StoreAddress | None:
-    """REDIS_URL or a file of one, with password and CA passed apart, as they are."""
+def store_address(environment: Environment) -> StoreAddress | None:
+    """REDIS_URL or a file of one, with password and CA passed apart, as they are.
+
+    Raises SecretMissing while a mounted file is not there, ConfigurationError for a wrong address.
+    """
     url_file = environment.get(pod_layout.ENV_REDIS_URL_FILE, "").strip()
     url = read_secret(Path(url_file)) if url_file else environment.get(pod_layout.ENV_REDIS_URL, "").strip()
     if not url:

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from ferry_api.runtime_config import ColdConfig, ModelConfig, RuntimeConfig
-from ferry_runtime.errors import ConfigurationError
+from ferry_runtime.errors import ConfigurationError, SecretMissing
 from ferry_runtime.settings import (
     apply_environment,
     config_from_environment,
     read_secret,
     read_secrets,
+    store_address,
     unknown_variables,
 )
 
@@ -155,28 +156,48 @@ def test_a_store_password_with_url_characters_is_passed_apart(tmp_path: Path) ->
         "FERRY_REDIS_CA_FILE": "/ca.crt",
     }
 
-    secrets = read_secrets(environment)
+    store = store_address(environment)
 
-    assert secrets.store is not None
-    assert secrets.store.password == PASSWORD
-    assert (secrets.store.host, secrets.store.port, secrets.store.db) == ("::1", 6380, 2)
-    assert (secrets.store.username, secrets.store.tls, secrets.store.ca_file) == ("user", True, "/ca.crt")
-    assert PASSWORD not in repr(secrets)
+    assert store is not None
+    assert store.password == PASSWORD
+    assert (store.host, store.port, store.db) == ("::1", 6380, 2)
+    assert (store.username, store.tls, store.ca_file) == ("user", True, "/ca.crt")
+    assert PASSWORD not in repr(store)
 
 
 def test_a_store_url_may_come_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "url").write_text("redis://:p%40ss@redis:6379/1\n")
 
-    secrets = read_secrets({"FERRY_REDIS_URL_FILE": str(tmp_path / "url"), "REDIS_URL": "redis://other"})
+    store = store_address({"FERRY_REDIS_URL_FILE": str(tmp_path / "url"), "REDIS_URL": "redis://other"})
 
-    assert secrets.store is not None
-    assert (secrets.store.host, secrets.store.password) == ("redis", "p@ss")
+    assert store is not None
+    assert (store.host, store.password) == ("redis", "p@ss")
+
+
+def test_a_store_whose_secret_is_not_mounted_yet_may_still_come(tmp_path: Path) -> None:
+    environment = {"REDIS_URL": "redis://redis", "FERRY_REDIS_PASSWORD_FILE": str(tmp_path / "password")}
+
+    with pytest.raises(SecretMissing):
+        store_address(environment)
+    (tmp_path / "password").write_text("late")
+
+    store = store_address(environment)
+    assert store is not None
+    assert store.password == "late"
+
+
+def test_a_wrong_store_address_is_wrong_for_good() -> None:
+    with pytest.raises(ConfigurationError, match="redis://") as failure:
+        store_address({"REDIS_URL": "http://user:secret@host"})
+    assert not isinstance(failure.value, SecretMissing)
+    assert "secret" not in str(failure.value)
 
 
 def test_without_variables_there_are_no_secrets() -> None:
     secrets = read_secrets({})
 
-    assert (secrets.store, secrets.hub_token, secrets.upstream_key, secrets.api_keys_dir) == (None,) * 4
+    assert (secrets.hub_token, secrets.upstream_key, secrets.api_keys_dir) == (None,) * 3
+    assert store_address({}) is None
 
 
 def test_tokens_are_never_shown(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ferry_api.problems import ManifestError
 from ferry_runtime.cli.display import StartDisplay, announce
 from ferry_runtime.cli.exits import CommandFailed, Exit
 from ferry_runtime.cli.port import is_loopback, listen
-from ferry_runtime.cli.serving import serve_until_stopped
+from ferry_runtime.cli.serving import choose_store, serve_until_stopped
 from ferry_runtime.configuration import ConfigurationSource, LiveConfiguration
 from ferry_runtime.errors import ConfigurationError
 from ferry_runtime.logs import set_up_logging
@@ -27,14 +27,13 @@ def run(manifest: Path, host: str, port: int) -> int:
     _check(manifest)
     live = LiveConfiguration(ConfigurationSource(manifest))
     secrets = read_secrets(os.environ)
+    store = choose_store(embedded=True)
     listener = listen(host, port)
     with listener, StartDisplay() as display:
         local = is_loopback(listener) and secrets.api_keys_dir is None
         if not is_loopback(listener) and secrets.api_keys_dir is None:
             raise CommandFailed(Exit.INVALID, _needs_keys(host))
-        around = Surroundings(
-            cache_dir=default_cache_folder(), secrets=secrets, local=local, embedded_store=True
-        )
+        around = Surroundings(cache_dir=default_cache_folder(), secrets=secrets, store=store, local=local)
 
         def ready(seconds: float) -> None:
             display.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 from ferry_api import pod_layout
 from ferry_runtime.cli.exits import CommandFailed
 from ferry_runtime.cli.port import listen
-from ferry_runtime.cli.serving import serve_until_stopped
+from ferry_runtime.cli.serving import choose_store, serve_until_stopped
 from ferry_runtime.configuration import ConfigurationSource, LiveConfiguration
 from ferry_runtime.errors import FerryError
 from ferry_runtime.logs import set_up_logging
@@ -42,6 +42,7 @@ def _serve(config: Path | None, host: str, port: int) -> int:
     around = Surroundings(
         cache_dir=default_cache_folder(),
         secrets=read_secrets(os.environ),
+        store=choose_store(embedded=False),
         namespace=os.environ.get(pod_layout.ENV_SERVICE, "").strip(),
     )
     last = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import time
@@ -13,11 +14,15 @@ from collections.abc import Callable, Iterator
 import uvicorn
 import uvloop
 
+from ferry_runtime.caching import StoreChoice
 from ferry_runtime.cli.control import ControlServer
 from ferry_runtime.cli.exits import CommandFailed, Exit
 from ferry_runtime.engine.protocol import EngineState
+from ferry_runtime.errors import SecretMissing
 from ferry_runtime.lifecycle import DrainingServer
 from ferry_runtime.service import Service
+from ferry_runtime.settings import store_address
+from ferry_runtime.store.address import StoreAddress
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +60,17 @@ class CommandServer(DrainingServer):
             await asyncio.wait_for(lifecycle.wait_drained(), _HURRY_SECONDS)
             return
         lifecycle.request_drain()
+
+
+def choose_store(*, embedded: bool) -> StoreChoice:
+    """From the environment. Raises ConfigurationError for an address that is wrong for good."""
+
+    def address() -> StoreAddress | None:
+        return store_address(os.environ)
+
+    with contextlib.suppress(SecretMissing):
+        address()
+    return StoreChoice(address=address, embedded=embedded)
 
 
 def serve_until_stopped(

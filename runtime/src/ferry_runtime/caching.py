@@ -1,0 +1,120 @@
+"""The cache of a service with the store behind it: embedded, given, or none.
+
+The service starts and serves whatever becomes of either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from ferry_api.runtime_config import RuntimeConfig
+from ferry_runtime.cache.identity import ServedModel
+from ferry_runtime.cache.setup import DeferredCache, build_cache
+from ferry_runtime.embedding.client import EmbeddingClient
+from ferry_runtime.errors import SecretMissing, StoreUnavailable
+from ferry_runtime.store.address import StoreAddress
+from ferry_runtime.store.embedded import EmbeddedStore
+
+logger = logging.getLogger(__name__)
+
+_SECRET_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreChoice:
+    """``address`` is asked at start: None is no store of one's own, SecretMissing one whose mounted
+    Secret is not there yet. ``embedded``: then start one in this place."""
+
+    address: Callable[[], StoreAddress | None]
+    embedded: bool = False
+
+
+class ServiceCache:
+    """``cache`` generates everything until `start` has put one together."""
+
+    def __init__(
+        self,
+        choice: StoreChoice,
+        *,
+        namespace: str,
+        config: Callable[[], RuntimeConfig],
+        model: Callable[[], ServedModel | None],
+        embedder: EmbeddingClient,
+        registry: CollectorRegistry,
+    ) -> None:
+        self.cache = DeferredCache()
+        self._choice = choice
+        self._namespace = namespace
+        self._config = config
+        self._model = model
+        self._embedder = embedder
+        self._registry = registry
+        self._embedded: EmbeddedStore | None = None
+        self._waiting: asyncio.Task[None] | None = None
+        self._state = "none"
+
+    async def start(self) -> None:
+        """Never fails because a store cannot be had."""
+        try:
+            address = self._choice.address()
+        except SecretMissing as error:
+            logger.warning("%s Nothing is cached until it is there.", error)
+            self._state = "waiting"
+            self._waiting = asyncio.create_task(self._wait_for_secret(), name="store-secret")
+            return
+        if address is None and self._choice.embedded:
+            address = await self._start_embedded()
+        elif address is not None:
+            self._state = "external"
+        await self._use(address)
+
+    async def stop(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+        await self.cache.stop()
+        if self._embedded is not None:
+            await self._embedded.stop()
+
+    def status(self) -> Mapping[str, Any]:
+        """For /health: where answers are kept besides this process."""
+        return {"state": self._state}
+
+    async def _start_embedded(self) -> StoreAddress | None:
+        try:
+            self._embedded = await EmbeddedStore.start()
+        except StoreUnavailable as error:
+            logger.warning("%s Answers are kept in this process alone.", error)
+            return None
+        self._state = "embedded"
+        return self._embedded.address
+
+    async def _wait_for_secret(self) -> None:
+        """A Secret that is mounted as optional appears in the pod within a minute of being made."""
+        while True:
+            await asyncio.sleep(_SECRET_SECONDS)
+            try:
+                address = self._choice.address()
+            except SecretMissing:
+                continue
+            self._state = "external" if address is not None else "none"
+            await self._use(address)
+            return
+
+    async def _use(self, address: StoreAddress | None) -> None:
+        # Whether the cache is used is a hot setting, asked for every request.
+        cache = build_cache(
+            namespace=self._namespace,
+            config=lambda: self._config().hot.cache,
+            model=self._model,
+            queue_timeout=lambda: self._config().hot.queue.timeout_seconds,
+            store=address,
+            embedder=self._embedder,
+            registry=self._registry,
+        )
+        await self.cache.become(cache)
