@@ -24,7 +24,9 @@ def listen(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except OSError:
         raise CommandFailed(Exit.PORT, f"{host!r} is not an address of this machine.") from None
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named: asyncio turns Nagle's algorithm off only where it says TCP, and otherwise
+    # every second write of a kept connection waits 40 ms for the peer's delayed acknowledgement.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if family == socket.AF_INET6 and address[0] == "::":
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
