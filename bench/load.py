@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import httpx
@@ -14,7 +14,6 @@ import httpx
 from bench.workload import Work, words
 
 SHORT, LONG = "short", "long"
-_LONG_SHARE = 0.1
 
 # A request that has no answer by then is hung: longer than any queue or answer may take.
 _HUNG_SECONDS = 400.0
@@ -43,25 +42,36 @@ class Result:
 
 
 def arrivals(rate: float, seconds: float, seed: int) -> list[Arrival]:
-    """Poisson arrivals, nine short requests to one long."""
-    rng, at, found = random.Random(seed), 0.0, []
-    while (at := at + rng.expovariate(rate)) < seconds:
-        found.append(_arrival(at, rng))
-    return found
+    """Nine short requests to one long, exactly so in every ten, at random times of an even rate.
+
+    (A Poisson process whose count is given: the load is what it claims to be in every round.)
+    """
+    rng = random.Random(seed)
+    tens = max(1, round(rate * seconds / 10))
+    times = sorted(rng.uniform(0.0, seconds) for _ in range(10 * tens))
+    return [Arrival(at, *drawn) for at, drawn in zip(times, _mix(rng, tens), strict=True)]
 
 
-def endless(seed: int) -> list[Arrival]:
+def endless(seed: int) -> Iterator[Arrival]:
     """The same mix for closed loops, whose clients ignore ``at``."""
     rng = random.Random(seed)
-    return [_arrival(0.0, rng) for _ in range(5000)]
+    while True:
+        yield from (Arrival(0.0, *drawn) for drawn in _mix(rng, 1))
 
 
-def _arrival(at: float, rng: random.Random) -> Arrival:
-    if rng.random() < _LONG_SHARE:
-        work = Work(words(rng, 400), rng.randint(120, 160), 0.0, rng.randrange(2**31))
-        return Arrival(at, LONG, work)
-    work = Work(words(rng, rng.randint(10, 40)), rng.randint(8, 24), 0.8, rng.randrange(2**31))
-    return Arrival(at, SHORT, work)
+def _mix(rng: random.Random, tens: int) -> Iterator[tuple[str, Work]]:
+    for _ in range(tens):
+        long = rng.randrange(10)
+        for place in range(10):
+            yield (LONG, _long(rng)) if place == long else (SHORT, _short(rng))
+
+
+def _short(rng: random.Random) -> Work:
+    return Work(words(rng, rng.randint(10, 30)), rng.randint(6, 12), 0.8, rng.randrange(2**31))
+
+
+def _long(rng: random.Random) -> Work:
+    return Work(words(rng, 180), rng.randint(60, 80), 0.0, rng.randrange(2**31))
 
 
 async def play(url: str, model: str, schedule: Sequence[Arrival]) -> list[Result]:
@@ -78,7 +88,7 @@ async def play(url: str, model: str, schedule: Sequence[Arrival]) -> list[Result
 
 async def capacity(url: str, model: str, *, clients: int, seconds: float, seed: int) -> float:
     """Requests of the mix per second that the server gets done when it always has enough to do."""
-    pending, done = iter(endless(seed)), 0
+    pending, done = endless(seed), 0
     started = time.perf_counter()
 
     async def worker(client: httpx.AsyncClient) -> None:
