@@ -1,5 +1,5 @@
 """What the cache costs and saves: search and verification by size, memory per entry, and an exact hit
-through the cache's own call. End to end over HTTP belongs to a served model; see README.md."""
+through the cache's own call and end to end (`cache_hits`)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from bench import cache_hits
 from bench.environment import read_environment
 from bench.report import Report
 from bench.stats import quantile
@@ -30,6 +31,8 @@ _QUESTION = "How do I get my money back for order {}?"
 
 def run(results: Path) -> None:
     report = Report("cache_speed", read_environment())
+    asyncio.run(_hits(report))
+    cache_hits.measure(report)
     for name, partitions, size in (
         ("one partition of 1e5", 1, 100_000),
         ("1e5 partitions of 10", 100_000, 10),
@@ -37,7 +40,6 @@ def run(results: Path) -> None:
     ):
         _search(report, name, partitions, size)
         gc.collect()
-    asyncio.run(_hits(report))
     report.write(results)
 
 
