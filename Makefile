@@ -10,6 +10,8 @@ STAMP := $(VENV)/.installed
 PORT ?= 8000
 MANIFEST ?= examples/smollm2.yaml
 PYTEST_WORKERS ?= auto
+# Tests that share a loaded model stay on one worker.
+PYTEST = $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup
 
 .PHONY: help
 help: ## Show this list
@@ -33,11 +35,20 @@ run: install ## Serve examples/smollm2.yaml on this machine (PORT=8000, MANIFEST
 
 .PHONY: test
 test: install ## Unit and integration tests, in parallel, without network
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) tests
+	$(PYTEST) tests --ignore tests/integration/operator
 
 .PHONY: unit
 unit: install ## Unit tests only (under three minutes)
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) tests/unit
+	$(PYTEST) tests/unit
+
+.PHONY: test-operator
+test-operator: install ## The operator against a real Kubernetes API server (built from Go modules, once)
+	$(PYTEST) -m "not slow" tests/integration/operator tests/chart
+
+.PHONY: soak
+soak: install ## What takes minutes: full operator matrices, ten minutes of overload
+	$(PYTEST) -m slow tests/integration/operator tests/chart
+	$(BIN)/python -m bench soak
 
 .PHONY: lint
 lint: install ## ruff, mypy --strict, the import contracts
