@@ -8,6 +8,8 @@ fourth step the oldest goes first, so a long one always gets at least a quarter 
 
 from __future__ import annotations
 
+import statistics
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -90,33 +92,44 @@ class PrefillBudget:
     """Prompt tokens that a step may compute, from costs measured at load and corrected by what
     steps really take (attention over a long prompt costs more, a small decode batch less)."""
 
-    _WEIGHT = 0.2  # of the latest step in the running averages
-    _DRIFT = 8.0  # how far an average may move from what was measured at load
-
     def __init__(self, cost: StepCost, max_batched_tokens: int | None = None) -> None:
-        self._cost = cost
+        self._chunk_tokens = cost.chunk_tokens
         self._most = max_batched_tokens
-        self._decode_seconds = cost.decode_seconds
-        self._seconds_per_token = cost.prefill_seconds_per_token
+        self._decode_seconds = _Typical(cost.decode_seconds)
+        self._seconds_per_token = _Typical(max(cost.prefill_seconds_per_token, 1e-9))
 
     def tokens(self, decode_rows: int) -> int:
-        per_token = max(self._seconds_per_token, 1e-9)
+        per_token = self._seconds_per_token.value
         if decode_rows:
-            wanted = max(_FEWEST_TOKENS, int(self._decode_seconds / per_token))
+            wanted = max(_FEWEST_TOKENS, int(self._decode_seconds.value / per_token))
         else:
-            wanted = max(self._cost.chunk_tokens, int(_ALONE_SECONDS / per_token))
+            wanted = max(self._chunk_tokens, int(_ALONE_SECONDS / per_token))
         wanted = min(wanted, _ALONE_MOST_TOKENS)
         return max(1, wanted if self._most is None else min(wanted, self._most - decode_rows))
 
     def observe(self, decode_rows: int, prefill_tokens: int, seconds: float) -> None:
-        if decode_rows and not prefill_tokens:
-            self._decode_seconds = self._average(self._decode_seconds, seconds, self._cost.decode_seconds)
-        elif prefill_tokens:
-            added = max(0.0, seconds - (self._decode_seconds if decode_rows else 0.0))
-            self._seconds_per_token = self._average(
-                self._seconds_per_token, added / prefill_tokens, self._cost.prefill_seconds_per_token
-            )
+        if prefill_tokens:
+            added = seconds - (self._decode_seconds.value if decode_rows else 0.0)
+            self._seconds_per_token.add(added / prefill_tokens)
+        elif decode_rows:
+            self._decode_seconds.add(seconds)
 
-    def _average(self, value: float, latest: float, measured: float) -> float:
-        value += self._WEIGHT * (latest - value)
-        return min(max(value, measured / self._DRIFT), measured * self._DRIFT)
+
+class _Typical:
+    """The median of the latest measurements: one step that was held up by other work on the machine
+    must not decide how long the next ones are. It stays near what was measured at load."""
+
+    _LATEST = 9
+    _DRIFT = 8.0
+
+    def __init__(self, measured: float) -> None:
+        self._measured = measured
+        self._latest = deque([measured] * self._LATEST, maxlen=self._LATEST)
+
+    def add(self, value: float) -> None:
+        self._latest.append(value)
+
+    @property
+    def value(self) -> float:
+        median = statistics.median(self._latest)
+        return min(max(median, self._measured / self._DRIFT), self._measured * self._DRIFT)

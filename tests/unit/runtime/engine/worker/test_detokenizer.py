@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from .conftest import CORPUS, Kind
+from .kinds import CORPUS, Kind
 
 # The fixtures are read-only, so sharing them between examples is sound.
 shared_fixture = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -28,8 +28,8 @@ from ferry_runtime.errors import EngineLoadError
 from ferry_runtime.process import Channel
 from ferry_runtime.process.framing import GOODBYE, FrameBuffer, encode_frame
 
-from .conftest import Kind
 from .fake_runner import FakeRunner
+from .kinds import Kind
 
 LoadRunner = Callable[..., FakeRunner]
 

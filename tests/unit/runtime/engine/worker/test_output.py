@@ -14,7 +14,7 @@ from ferry_runtime.engine.protocol import (
 )
 from ferry_runtime.engine.worker.output import Output
 
-from .conftest import Kind
+from .kinds import Kind
 
 
 class Run:
