@@ -16,6 +16,7 @@ from ferry_runtime.models.client import prepare_model
 from ferry_runtime.models.prepared import model_digest
 from ferry_runtime.models.progress import Progress, Stage
 from ferry_runtime.text.model import TextModel
+from ferry_runtime.text.tokenizer import Tokenizer
 
 
 def _children() -> list[psutil.Process]:
@@ -55,6 +56,26 @@ async def test_changed_weights_are_another_model(tiny_model: Path, warm_cache: P
     second = await prepare_model(f"file://{tiny_model}", warm_cache)
 
     assert second.digest != first.digest
+
+
+async def test_a_missing_tokenizer_json_is_made_from_the_familys_files(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    expected = Tokenizer.from_directory(tiny_model).encode("The ferry leaves at noon.")
+    _as_vocabulary_files(tiny_model)
+
+    model = await prepare_model(f"file://{tiny_model}", tmp_path / "cache")
+
+    assert Tokenizer.from_directory(model.path).encode("The ferry leaves at noon.") == expected
+
+
+async def test_without_weights_only_the_text_side_is_made_ready(tiny_model: Path, tmp_path: Path) -> None:
+    (tiny_model / "model.safetensors").unlink()
+
+    model = await prepare_model(f"file://{tiny_model}", tmp_path / "cache", weights=False)
+
+    assert model.weights_bytes == 0
+    assert TextModel.load(model.path).tokenizer.encode("The ferry")
 
 
 async def test_two_at_once_prepare_once(tiny_model: Path, tmp_path: Path) -> None:
@@ -149,3 +170,17 @@ def _moved(directory: Path) -> Path:
 
 def _suffixes(directory: Path) -> set[str]:
     return {path.suffix for path in directory.iterdir()}
+
+
+def _as_vocabulary_files(directory: Path) -> None:
+    """What older repositories of byte-level families have: vocab.json and merges.txt."""
+    model = json.loads((directory / "tokenizer.json").read_text())["model"]
+    (directory / "tokenizer.json").unlink()
+    (directory / "vocab.json").write_text(json.dumps(model["vocab"]))
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
+    (directory / "merges.txt").write_text("#version: 0.2\n" + "\n".join(merges) + "\n")
+    for name, fields in (
+        ("config.json", {"model_type": "gpt2"}),
+        ("tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "unk_token": "<|end|>"}),
+    ):
+        (directory / name).write_text(json.dumps(json.loads((directory / name).read_text()) | fields))
