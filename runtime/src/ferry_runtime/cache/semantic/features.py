@@ -116,6 +116,11 @@ def swapped(one: Reading, other: Reading) -> bool:
     return _directions(one) != _directions(other)
 
 
+def reordered(one: Reading, other: Reading) -> bool:
+    """The same content words in another order than one turned clause explains: who calls whom."""
+    return one.content == other.content and _order(one, other) < 1.0
+
+
 def _directions(reading: Reading) -> frozenset[tuple[str, str]]:
     found = set()
     for position, token in enumerate(reading.tokens[:-1]):

@@ -94,6 +94,8 @@ daily monthly|hourly daily|week month|month year|before during|during after|encr
 compress decompress|zip unzip|push pull|ascending descending|prevent cause|cure cause|treat cause
 harmless harmful|healthy unhealthy|lose find|receive give|give take|ask answer|teach learn|read write
 input output|encode decode|lead follow
+born die|born died|birth death|taller shorter|wider narrower|thicker thinner|heavier lighter|synonym antonym
+simple detailed|briefly detailed|question answer|ancestor descendant|winner loser|victory defeat
 """
 OPPOSITES = frozenset(frozenset(pair.split()) for pair in _OPPOSITES.strip().replace("\n", "|").split("|"))
 NEGATING_PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "de", "mis", "anti")

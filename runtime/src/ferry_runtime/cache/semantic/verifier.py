@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any, Self
 
-from ferry_runtime.cache.semantic.features import NAMES, Comparison, compare, features, swapped
+from ferry_runtime.cache.semantic.features import NAMES, Comparison, compare, features, reordered, swapped
 from ferry_runtime.cache.semantic.words import read
 from ferry_runtime.errors import ConfigurationError
 
@@ -45,7 +45,9 @@ def rule_against(pair: Comparison) -> str | None:
         ("entity", pair.names_clash),
     )
     found = next((name for name, broken in rules if broken), None)
-    return found or ("order" if swapped(pair.one, pair.other) else None)
+    if found is None and (swapped(pair.one, pair.other) or reordered(pair.one, pair.other)):
+        return "order"
+    return found
 
 
 @dataclass(frozen=True, slots=True)
