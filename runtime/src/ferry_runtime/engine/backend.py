@@ -141,13 +141,15 @@ class ProcessBackend:
         self._tell(request_id, Resume(request_id))
 
     async def stop(self) -> None:
+        # While it loads it does not listen: there is no point in asking politely.
+        grace = 5.0 if self._state.value is EngineState.READY else 0.2
         self._state.set(EngineState.STOPPED)
         self._fail_all(EngineDied("The engine was stopped while this request was open."))
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._supervisor.stop()
+        await self._supervisor.stop(grace)
 
     # What the supervisor reports (process.Handler).
 

@@ -80,14 +80,12 @@ class Channel(Generic[T]):
 def connect(messages: Any) -> Channel[Any]:
     """Become the child of the Supervisor that started this process.
 
-    Ctrl-C in a terminal reaches the whole process group, but only the parent decides when a child
-    ends, so SIGINT is ignored here. Logging goes to stderr, which the parent forwards.
+    Logging goes to stderr, which the parent forwards.
     """
     parser = argparse.ArgumentParser(description="Started by Ferry; not meant to be run by hand.")
     parser.add_argument("--channel", type=int, required=True, help="file descriptor of the socket")
     parser.add_argument("--parent", type=int, required=True, help="process id of the parent")
     options = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with_parent(options.parent)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=LOG_FORMAT, force=True)
     connection = socket.socket(fileno=options.channel)

@@ -93,6 +93,9 @@ class Child:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
+                # Ctrl-C, or a SIGTERM to the process group, is for the parent, which may have
+                # requests to finish first; that its death ends the child does not depend on it.
+                start_new_session=True,
                 env={**os.environ, **command.env},
             )
         except BaseException:
