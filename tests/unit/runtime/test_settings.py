@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ferry_api.runtime_config import ColdConfig, ModelConfig, RuntimeConfig
+from ferry_runtime import settings
 from ferry_runtime.errors import ConfigurationError, SecretMissing
 from ferry_runtime.settings import (
     apply_environment,
@@ -209,3 +210,13 @@ def test_tokens_are_never_shown(tmp_path: Path) -> None:
     assert (secrets.hub_token, secrets.upstream_key) == ("hf_token", "sk-upstream")
     assert "hf_token" not in repr(secrets)
     assert "sk-upstream" not in repr(secrets)
+
+
+def test_every_variable_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "settings.md").read_text()
+
+    undocumented = [
+        name for name in (*settings._VARIABLES, *settings._OTHER_VARIABLES) if f"`{name}`" not in page
+    ]
+
+    assert undocumented == []
