@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ferry_operator.kinds import CONFIG_MAP, REPLICA_SET, Kind
+from ferry_operator.kinds import APPLIED, CONFIG_MAP, DEPLOYMENT, REPLICA_SET, Kind
 from ferry_operator.observing.facts import Observed, ReplicaSetFacts
 from ferry_operator.observing.ownership import planned_digest
 from ferry_operator.plan.model import Plan, Planned, Policy
@@ -65,6 +65,13 @@ def steps(plan: Plan, children: Children, uid: str, settled: Settled) -> list[St
         if key not in planned_keys and observed.owner == uid and not observed.deleting and key not in in_use:
             found.append(Delete(observed))
     return found
+
+
+def waves(todo: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+    """Steps that may be taken together: first what pods refer to, then the pods' Deployments and the rest."""
+    before = APPLIED[: APPLIED.index(DEPLOYMENT)]
+    first: list[Step] = [s for s in todo if isinstance(s, Create | Update) and s.planned.kind in before]
+    return first, [step for step in todo if step not in first]
 
 
 def _step(planned: Planned, observed: Observed | None, uid: str, settled: Settled) -> Step | None:

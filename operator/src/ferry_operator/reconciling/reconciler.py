@@ -5,8 +5,9 @@ It never looks at what happened, only at what is; so it may be called at any tim
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +27,7 @@ from ferry_operator.plan.build import build_plan
 from ferry_operator.plan.inputs import Defaults, Inputs, InUse
 from ferry_operator.plan.model import Policy
 from ferry_operator.plan.volumes import user_secrets
-from ferry_operator.reconciling.decide import Create, Settled, Step, Wait, steps
+from ferry_operator.reconciling.decide import Create, Settled, Step, Wait, steps, waves
 from ferry_operator.reconciling.execute import Executor, Owner
 from ferry_operator.status.picture import picture
 from ferry_operator.status.write import events, invalid_status, status
@@ -137,7 +138,7 @@ class Reconciler:
         settled = self._settled.setdefault(uid, {})
         drawn = [s for s in todo if isinstance(s, Create) and s.planned.policy == Policy.CREATE_ONCE]
         try:
-            problems = [found for step in drawn if (found := await self._executor.take(step, owner, settled))]
+            problems = await self._together(drawn, owner, settled)
             if problems:
                 return _Taken(tuple(problems))
             if drawn:
@@ -145,13 +146,22 @@ class Reconciler:
             waiting = [step for step in todo if isinstance(step, Wait)]
             if any(step.observed.kind == SECRET for step in waiting):
                 return _Taken(again=_SOON)
-            for step in todo:
-                found = await self._executor.take(step, owner, settled)
-                problems += [found] if found else []
+            for wave in waves(todo):
+                problems += await self._together(wave, owner, settled)
         except Succession as error:
             _log.info("waiting", extra={"reason": str(error)})
             return _Taken(again=_SOON)
         return _Taken(tuple(problems), _SOON if waiting else None)
+
+    async def _together(self, wave: Sequence[Step], owner: Owner, settled: Settled) -> list[Trouble]:
+        """Take steps that do not depend on one another; each is tried, whatever becomes of the others."""
+        taken = await asyncio.gather(
+            *(self._executor.take(step, owner, settled) for step in wave), return_exceptions=True
+        )
+        for found in taken:
+            if isinstance(found, BaseException):
+                raise found
+        return [found for found in taken if isinstance(found, Trouble)]
 
     async def _missing_secrets(self, key: Key, parsed: InferenceService) -> tuple[Trouble, ...]:
         """Secrets of the user's that pods wait for; while they do, asked for without their contents."""

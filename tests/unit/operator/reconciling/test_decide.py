@@ -8,7 +8,7 @@ from tests.unit.operator.samples import UID, plan
 from ferry_operator.kinds import CONFIG_MAP, DEPLOYMENT, REPLICA_SET, SECRET, VOLUME_CLAIM
 from ferry_operator.observing.facts import Observed, ReplicaSetFacts, observe
 from ferry_operator.observing.ownership import planned_digest
-from ferry_operator.reconciling.decide import Create, Delete, Update, Wait, steps
+from ferry_operator.reconciling.decide import Create, Delete, Update, Wait, steps, waves
 
 _RETAINED = {"model": {"source": "hf://a/b", "storage": {"size": "1Gi"}}}
 
@@ -122,3 +122,10 @@ def test_a_cold_config_stays_while_a_revision_refers_to_it():
     assert [s.observed.name for s in steps(later, seen, UID, {})] == [old.name]
     seen[REPLICA_SET, "rs"] = revision
     assert steps(later, seen, UID, {}) == []
+
+
+def test_what_pods_refer_to_is_there_before_them():
+    first, then = waves(steps(plan(), {}, UID, {}))
+    kinds = {step.planned.manifest["kind"] for step in first}
+    assert {"ConfigMap", "Secret", "ServiceAccount", "NetworkPolicy", "Service"} <= kinds
+    assert {step.planned.manifest["kind"] for step in then} == {"Deployment"}
