@@ -5,14 +5,14 @@ Nothing here waits for a slot: `submit` returns an answer that is filled while i
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 
 from ferry_api.runtime_config import BatchingConfig, BatchingMode, HotConfig
 from ferry_runtime.cache.contract import AnswerCache
-from ferry_runtime.engine.protocol import Backend, EngineState, FinishReason
+from ferry_runtime.engine.protocol import Backend, EngineState, FinishReason, ModelInfo
 from ferry_runtime.errors import DeadlineExceeded, FerryError, ShuttingDown, StoreError
 from ferry_runtime.generation import Answer, CacheInfo, CacheOutcome, ChoiceDelta, GenerationRequest
 from ferry_runtime.metrics import Metrics, Outcome
@@ -50,8 +50,12 @@ class ServingPipeline:
         self._clock = clock
         self._core = SchedulerCore(_limits(hot), _shaping(batching, batching.max_batch_size), policy=policy)
         self._scheduler = Scheduler(backend, self._core, metrics, clock)
-        self._shaped = False
+        self._fitted: ModelInfo | None = None
         self._refusal: FerryError | None = None
+        self._ended: FerryError | None = None
+        self._open = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         metrics.watch(self._core, backend)
 
     def apply(self, hot: HotConfig) -> None:
@@ -60,26 +64,36 @@ class ServingPipeline:
 
     async def submit(self, request: GenerationRequest) -> Answer:
         """See `generation.Pipeline.submit`."""
+        if self._refusal is not None:
+            self._metrics.refused(RejectReason.DRAINING)
+            self._count(request, CacheOutcome.BYPASS, Outcome.REJECTED, None)
+            raise self._refusal
+        self._open += 1
+        self._idle.clear()
         try:
-            if self._refusal is not None:
-                self._metrics.refused(RejectReason.DRAINING)
-                raise self._refusal
             answer = await self._answer(request)
         except BaseException as error:
-            self._count(request, CacheOutcome.BYPASS, _outcome(error, admitted=False), None)
+            self._close(request, CacheOutcome.BYPASS, _outcome(error, admitted=False), None)
             raise
-        return _CountedAnswer(answer, request.n, partial(self._count, request, answer.cache.outcome))
+        return _CountedAnswer(
+            answer,
+            request.n,
+            lambda outcome, reason: self._close(request, answer.cache.outcome, outcome, reason),
+        )
 
     def refuse(self, error: FerryError) -> None:
-        """From now on every new request gets this error; what was admitted goes on."""
+        """From now on every new request gets this error; what was accepted goes on."""
         self._refusal = error
 
     def fail_all(self, error: FerryError) -> None:
-        """End every open request with an error that its reader will see."""
+        """End every open request with an error that its reader will see, also those that wait for
+        the cache or for another request's answer."""
+        self._ended = error
         self._scheduler.fail_all(error)
 
     async def wait_idle(self) -> None:
-        """Until everything that was admitted has ended."""
+        """Until everything that was accepted has ended."""
+        await self._idle.wait()
         await self._scheduler.wait_idle()
 
     async def stop(self) -> None:
@@ -110,23 +124,34 @@ class ServingPipeline:
         return generated[-1] if generated else self._generate(request)
 
     def _generate(self, request: GenerationRequest) -> ScheduledAnswer:
-        if not self._shaped and self._backend.state is EngineState.READY:
-            self._fit_engine()
+        if self._ended is not None:
+            raise self._ended
+        if self._backend.state is EngineState.READY and self._backend.info is not self._fitted:
+            self._fit_engine(self._backend.info)
         return self._scheduler.submit(request)
+
+    def _close(
+        self, request: GenerationRequest, cache: CacheOutcome, outcome: Outcome, reason: FinishReason | None
+    ) -> None:
+        self._open -= 1
+        if self._open == 0:
+            self._idle.set()
+        self._count(request, cache, outcome, reason)
 
     def _count(
         self, request: GenerationRequest, cache: CacheOutcome, outcome: Outcome, reason: FinishReason | None
     ) -> None:
         self._metrics.request_ended(request.route, outcome, self._clock() - request.arrival, cache, reason)
 
-    def _fit_engine(self) -> None:
-        """What the engine really has is known once it is loaded."""
-        info = self._backend.info
+    def _fit_engine(self, info: ModelInfo) -> None:
+        """What the engine really has is known once it is loaded, and may be less after a restart."""
+        if self._core.submitted:
+            return  # not while sequences of the former life are still being ended
         managed = info.kv_blocks > 0 and info.kv_block_tokens > 0
         kv = KvMemory(info.kv_blocks, info.kv_block_tokens) if managed else None
         room = EngineRoom(kv, can_pause=isinstance(self._backend, Pausable))
         self._core.fit(_shaping(self._batching, info.slots), room)
-        self._shaped = True
+        self._fitted = info
 
 
 class _CountedAnswer:

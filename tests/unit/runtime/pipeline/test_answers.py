@@ -67,7 +67,7 @@ async def test_a_reader_that_lags_gets_everything_and_holds_up_nobody(serve, req
     slow = await service.pipeline.submit(request_of(max_tokens=300, seed=1, logprobs=1))
     quick = await service.pipeline.submit(request_of(max_tokens=300))
     await read(quick)
-    await service.pipeline.wait_idle()
+    await service.pipeline._scheduler.wait_idle()
 
     items = [item async for item in slow]
     assert len(items) == 1  # merged while nobody read

@@ -240,3 +240,64 @@ async def test_an_urgent_request_pauses_a_patient_one_whose_answer_does_not_chan
     whole = "".join(item.delta.text for item in alone)
     assert all(whole.endswith("".join(item.delta.text for item in items)) for items in rest)
     assert all(items[-1].delta.finish_reason == "length" for items in rest)
+
+
+class SlowCache:
+    """Asks the engine only once it may: what a lookup in a slow store looks like."""
+
+    def __init__(self):
+        self.may_go_on = asyncio.Event()
+
+    async def start(self):
+        pass
+
+    async def answer(self, request, generate):
+        await self.may_go_on.wait()
+        return await generate(request)
+
+    async def stop(self):
+        pass
+
+
+async def test_a_request_still_in_the_cache_counts_as_open_and_is_finished(serve, request_of):
+    cache = SlowCache()
+    service = await serve(cache=cache)
+    accepted = asyncio.create_task(service.pipeline.submit(request_of()))
+    await asyncio.sleep(0)
+    service.pipeline.refuse(ShuttingDown("closing"))
+    idle = asyncio.create_task(service.pipeline.wait_idle())
+    await asyncio.sleep(0)
+    assert not idle.done()
+    cache.may_go_on.set()
+    assert await read(await accepted)
+    await idle
+
+
+async def test_a_request_still_in_the_cache_when_all_are_ended_never_starts(serve, request_of):
+    cache = SlowCache()
+    service = await serve(cache=cache)
+    accepted = asyncio.create_task(service.pipeline.submit(request_of()))
+    await asyncio.sleep(0)
+    service.pipeline.fail_all(ShuttingDown("closed"))
+    cache.may_go_on.set()
+    with pytest.raises(ShuttingDown):
+        await accepted
+    assert service.backend.submitted == []
+    await service.pipeline.wait_idle()
+
+
+async def test_an_engine_that_returns_with_less_memory_is_not_asked_for_more(serve, request_of):
+    class Shrinking(FakeBackend):
+        def recover(self):
+            self._info = msgspec.structs.replace(self._info, kv_blocks=1)
+            super().recover()
+
+    backend = Shrinking(slots=4, context_length=64)
+    service = await serve(backend=backend)
+    assert await read(await service.pipeline.submit(request_of(max_tokens=8)))
+    backend.die()
+    backend.recover()
+    backend.controls.hanging = True
+    for _ in range(3):
+        await service.pipeline.submit(request_of(max_tokens=40))
+    assert len(backend.submitted) == 2  # one before, and one block's worth now
