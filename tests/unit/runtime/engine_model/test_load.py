@@ -238,3 +238,28 @@ def test_a_gpu_answers_as_the_processor_does(llama: Path) -> None:
 def test_deterministic_numerics_are_refused_on_a_gpu(llama: Path) -> None:
     with pytest.raises(EngineLoadError, match="served on CPUs only"):
         load(llama, numerics=Numerics.DETERMINISTIC)
+
+
+def test_auto_never_computes_a_float32_checkpoint_on_a_cpu_with_fewer_digits(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ferry_runtime.engine.model.device._has_amx", lambda: True)
+    monkeypatch.setattr("ferry_runtime.engine.model.device._bfloat16_gain", lambda _spec, _rows: 5.0)
+    assert load_runner(llama, cold_config(dtype=DType.AUTO)).info.dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("amx", "gain", "chosen"),
+    [
+        pytest.param(True, 5.0, "bfloat16", id="in-hardware-and-much-faster"),
+        pytest.param(True, 1.1, "float32", id="hardly-faster"),
+        pytest.param(False, 5.0, "float32", id="not-in-hardware"),
+    ],
+)
+def test_auto_on_a_cpu_takes_bfloat16_for_a_16_bit_checkpoint_only_where_it_pays(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, amx: bool, gain: float, chosen: str
+) -> None:
+    _change(copy, lambda tensors: tensors.update({k: v.to(torch.bfloat16) for k, v in tensors.items()}))
+    monkeypatch.setattr("ferry_runtime.engine.model.device._has_amx", lambda: amx)
+    monkeypatch.setattr("ferry_runtime.engine.model.device._bfloat16_gain", lambda _spec, _rows: gain)
+    assert load_runner(copy, cold_config(dtype=DType.AUTO)).info.dtype == chosen

@@ -22,10 +22,17 @@ def choose_device() -> torch.device:
 
 
 def choose_dtype(
-    wanted: DType, numerics: Numerics, device: torch.device, spec: DecoderSpec, rows: int
+    wanted: DType,
+    numerics: Numerics,
+    device: torch.device,
+    spec: DecoderSpec,
+    *,
+    rows: int,
+    saved_in_float32: bool,
 ) -> torch.dtype:
     """Auto: on CUDA bfloat16 (float16 on GPUs without it); on CPUs float32, or bfloat16 where the
-    processor multiplies it in hardware (AMX) and a measurement shows that it is clearly faster.
+    checkpoint has no more digits anyway, the processor multiplies it in hardware (AMX) and a
+    measurement shows that it is clearly faster.
 
     Raises EngineLoadError for combinations that are not served.
     """
@@ -38,7 +45,9 @@ def choose_dtype(
         return dtype
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
-    return torch.bfloat16 if _has_amx() and _bfloat16_gain(spec, rows) >= _CLEARLY_FASTER else torch.float32
+    if saved_in_float32 or not _has_amx():
+        return torch.float32
+    return torch.bfloat16 if _bfloat16_gain(spec, rows) >= _CLEARLY_FASTER else torch.float32
 
 
 def _deterministic(wanted: DType, device: torch.device) -> torch.dtype:

@@ -49,11 +49,19 @@ def load_runner(
     slots = cold.batching.max_batch_size
     context = _context(cold.model.context_length, spec)
     device = choose_device()
-    dtype = choose_dtype(cold.model.dtype, cold.engine.numerics, device, spec, slots)
+    checkpoint = Checkpoint(directory, spec)
+    dtype = choose_dtype(
+        cold.model.dtype,
+        cold.engine.numerics,
+        device,
+        spec,
+        rows=slots,
+        saved_in_float32=checkpoint.keeps_float32(spec),
+    )
     deterministic = cold.engine.numerics is Numerics.DETERMINISTIC
     rows = fixed_rows(slots) if deterministic else slots
     linears = LinearFactory(rows, dtype, device, pack=True if deterministic else None)
-    built = build_decoder(spec, Checkpoint(directory, spec), linears, lambda share: report("weights", share))
+    built = build_decoder(spec, checkpoint, linears, lambda share: report("weights", share))
     pool = _pool(spec, cold, context, device, dtype)
     info = _info(built, pool, cold, context, eos_token_ids(directory, config, spec.eos_token_id))
     runner: TorchRunner

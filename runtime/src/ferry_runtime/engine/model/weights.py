@@ -40,6 +40,12 @@ class Checkpoint:
             f"it is not a {spec.family} model, or files are missing."
         )
 
+    def keeps_float32(self, spec: DecoderSpec) -> bool:
+        """Whether the token embedding, and so the model as it was saved, is in 32-bit floats."""
+        name = f"{self._prefix}{spec.embedding.tokens}.weight"
+        file = self._where.get(name)
+        return file is not None and file.get_slice(name).get_dtype() == "F32"
+
     def tensor(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         """One tensor under the family's prefix, as stored."""
         return self._read(self._prefix + name, shape)
