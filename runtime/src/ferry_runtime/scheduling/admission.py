@@ -19,6 +19,7 @@ class RejectReason(StrEnum):
     QUEUE_REQUESTS = "queue_requests"
     QUEUE_TOKENS = "queue_tokens"
     TENANT = "tenant"
+    WAIT = "wait"
     KV_MEMORY = "kv_memory"
     DEADLINE = "deadline"
     NOT_READY = "not_ready"

@@ -27,6 +27,12 @@ from ferry_runtime.scheduling.shaping import Shaping
 _PRIOR_TOKENS_PER_SECOND = 100.0
 _PRIOR_STARTS_PER_SECOND = 1.0
 
+# A request is refused at once when the work ahead of it is estimated to last so many times longer
+# than it may wait, by a speed that was measured for so many seconds. Cautious on both counts: who
+# is let in wrongly gets the same answer later, who is refused wrongly could have been served.
+_HOPELESS = 1.25
+_MEASURED_SECONDS = 20.0
+
 # How many requests behind one that does not fit in KV memory are tried in its place.
 _BACKFILL = 8
 
@@ -114,6 +120,8 @@ class SchedulerCore:
             self._tenants_seen.add(job.tenant)
         several = len(self._tenants_seen) > 1
         refused = refusal(job, held, self.limits, self._tenants, several=several)
+        if refused is None and held.spare_slots == 0 and self._hopeless(job, now):
+            refused = Refusal(RejectReason.WAIT)
         if refused is not None:
             return refused
         self.shaping.arrived(now)
@@ -259,6 +267,16 @@ class SchedulerCore:
     def _pause(self, key: Key) -> Pause:
         self._room.pause(key)
         return Pause(*key)
+
+    def _hopeless(self, job: Job, now: float) -> bool:
+        """O(1) unless the whole queue would be too much to wait for; then O(n)."""
+        if self._tokens.seconds_measured < _MEASURED_SECONDS:
+            return False
+        most = (job.queue_deadline - now) / _HOPELESS * self._tokens.rate
+        if self._waiting_tokens <= most:
+            return False
+        rank = self._queue.rank(job)
+        return sum(other.cost for other in self._queue if self._queue.rank(other) <= rank) > most
 
     def _leave_queue(self, state: _Open) -> None:
         if state.job.id in self._queue:

@@ -16,11 +16,13 @@ class RateMeter:
         self._memory = memory
         self._amount = prior
         self._seconds = 1.0
+        self.seconds_measured = 0.0
 
     def busy(self, seconds: float) -> None:
         """Let busy time pass."""
         if seconds <= 0:
             return
+        self.seconds_measured += seconds
         keep = exp(-seconds / self._memory)
         self._amount *= keep
         self._seconds = self._seconds * keep + seconds

@@ -176,12 +176,13 @@ class Scheduler:
                 "The prompt and max_tokens together exceed the engine's memory. Ask for fewer tokens.",
                 param="max_tokens",
             )
-        whose = (
-            "Too many of your requests are" if refused.per_tenant else "The server's queue is full: too many"
-        )
-        return Overloaded(
-            f"{whose} waiting. Try again later.", self.core.retry_after(now), per_tenant=refused.per_tenant
-        )
+        if refused.per_tenant:
+            message = "Too many of your requests are waiting. Try again later."
+        elif refused.reason is RejectReason.WAIT:
+            message = "The server could not start this request before its time runs out. Try again later."
+        else:
+            message = "The server's queue is full. Try again later."
+        return Overloaded(message, self.core.retry_after(now), per_tenant=refused.per_tenant)
 
     def _carry_out(self, action: Action, now: float) -> None:
         if isinstance(action, Start):
