@@ -91,6 +91,7 @@ def directory(byte_kind: Kind, tmp_path: Path) -> Path:
 @pytest.fixture
 def start(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[LoadRunner], Parent]]:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr("gc.freeze", lambda: None)  # this process has more to collect at its end
     monkeypatch.setattr(serve.serve, "__defaults__", (0.01,))
     parents: list[Parent] = []
 
