@@ -37,10 +37,9 @@ def _spec(window: int | None, softcap: float | None) -> DecoderSpec:
     )
 
 
-def _expected(
-    q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, window: int | None, softcap: float | None
-) -> torch.Tensor:
-    """One query at the last position: [heads, dim] over [length, kv_heads, dim]."""
+def _expected(q: torch.Tensor, held: torch.Tensor, window: int | None, softcap: float | None) -> torch.Tensor:
+    """One query at the last position: [heads, dim] over [length, 2, kv_heads, dim]."""
+    keys, values = held.unbind(1)
     first = 0 if window is None else max(0, len(keys) - window)
     out = []
     for head in range(HEADS):
@@ -52,14 +51,17 @@ def _expected(
     return torch.cat(out)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("window", [None, 5, 40])
-def test_decode_rows_and_chunks_beside_each_other(window: int | None, softcap: float | None) -> None:
+def test_decode_rows_and_chunks_beside_each_other(
+    window: int | None, softcap: float | None, dtype: torch.dtype
+) -> None:
     source = random.Random(window)
     torch.manual_seed(0)
     spec = _spec(window, softcap)
     for _ in range(6):
-        arena = Arena(KvShape(1, KV_HEADS, DIM, torch.float32), 8, 128, torch.device("cpu"))
+        arena = Arena(KvShape(1, KV_HEADS, DIM, dtype), 8, 128, torch.device("cpu"))
         arena.layers[0].copy_(torch.randn_like(arena.layers[0]))
         slots = sorted(source.sample(range(8), source.randint(1, 6)))
         decode = [Span(slot, source.randint(0, 120), 1) for slot in slots]
@@ -67,15 +69,20 @@ def test_decode_rows_and_chunks_beside_each_other(window: int | None, softcap: f
         starts = [0, source.randint(1, 70)]
         prefill = [Span(s, start, source.randint(1, 50)) for s, start in zip(free[:2], starts, strict=True)]
         spans = [*decode, *prefill]
-        qkv = torch.randn(sum(span.count for span in spans), HEADS + 2 * KV_HEADS, DIM)
+        count = sum(span.count for span in spans)
+        padding = source.choice([0, 3])
+        qkv = torch.randn(count + padding, HEADS + 2 * KV_HEADS, DIM).to(dtype)
         out = StepAttention(spec, arena, decode, prefill).attend(0, qkv)
+        assert out.dtype == dtype
+        assert not out[count:].any()
+        tolerance = 1e-5 if dtype == torch.float32 else 3e-2
         row = 0
         for span in spans:
             for i in range(span.count):
                 held = arena.layers[0][span.slot, : span.start + i + 1]
                 assert torch.equal(held[-1].flatten(0, 1), qkv[row, HEADS:])  # stored before it is read
-                expected = _expected(qkv[row, :HEADS], held[:, 0], held[:, 1], window, softcap)
-                torch.testing.assert_close(out[row], expected, atol=1e-5, rtol=1e-4)
+                expected = _expected(qkv[row, :HEADS].float(), held.float(), window, softcap)
+                torch.testing.assert_close(out[row].float(), expected, atol=tolerance, rtol=tolerance)
                 row += 1
 
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from ferry_runtime.engine.model.kv.arena import Arena
 from ferry_runtime.engine.model.plain import causal_mask, plain_attention
+from ferry_runtime.engine.model.shapes import KEY_MULTIPLE, QUERY_MULTIPLE, round_up
 from ferry_runtime.engine.model.spec import AttentionSpec, DecoderSpec
 
 # What a further call costs, as bytes of keys and values read in the same time (measured: 10 to 20
@@ -45,6 +46,7 @@ class _Call:
     mask: torch.Tensor | None  # additive
     is_causal: bool
     decode: bool
+    queries: int  # per sequence; more than there are rows where a chunk is padded
 
 
 class StepAttention:
@@ -59,6 +61,9 @@ class StepAttention:
         spans = (*decode, *prefill)
         rows = [span.slot * arena.tokens + span.start + i for span in spans for i in range(span.count)]
         self._device = arena.layers[0].device
+        self._dtype = arena.shape.dtype
+        # Half precision goes to oneDNN, whose shapes are kept few (see `shapes`).
+        self._rounds = self._device.type == "cpu" and self._dtype != torch.float32
         self._rows = torch.tensor(rows, device=self._device)
         windows = {layer.attention.window for layer in spec.layers}
         self._calls = {window: self._plan(window, decode, prefill) for window in windows}
@@ -69,12 +74,12 @@ class StepAttention:
         attention = spec.layers[layer].attention
         memory = self._arena.layers[layer]
         rows = memory.view(-1, 2 * kv_heads, head_dim)
-        rows.index_copy_(0, self._rows, qkv[:, heads:])
-        queries = qkv[:, :heads]
+        rows.index_copy_(0, self._rows, qkv[: len(self._rows), heads:].to(self._dtype))
+        queries = qkv[:, :heads].to(self._dtype)
         calls = self._calls[attention.window]
-        if len(calls) == 1:
-            return self._call(calls[0], attention, queries, rows)
-        out = torch.empty(len(qkv), heads * head_dim, dtype=qkv.dtype, device=qkv.device)
+        if len(calls) == 1 and calls[0].last == len(qkv):
+            return self._call(calls[0], attention, queries, rows).to(qkv.dtype)
+        out = torch.zeros(len(qkv), heads * head_dim, dtype=qkv.dtype, device=qkv.device)
         for call in calls:
             out[call.first : call.last] = self._call(call, attention, queries[call.first : call.last], rows)
         return out
@@ -90,12 +95,15 @@ class StepAttention:
             # Query heads that share a key head stand as if they were positions: no key is repeated.
             q = queries.view(-1, spec.kv_heads, spec.heads // spec.kv_heads, spec.head_dim)
         else:
+            padding = call.queries - len(queries)
+            if padding:
+                queries = F.pad(queries, (0, 0, 0, 0, 0, padding))
             q = queries.transpose(0, 1).unsqueeze(0)
         if attention.softcap is not None:
             mask = call.mask
             if call.is_causal:
-                at = torch.arange(call.last - call.first, device=self._device)
-                mask = causal_mask(at, at[:, None], None, q.dtype)
+                at = torch.arange(max(call.queries, call.size[2]), device=self._device)
+                mask = causal_mask(at[: call.size[2]], at[: call.queries, None], None, q.dtype)
             out = plain_attention(q, keys, values, mask, attention)
         else:
             out = F.scaled_dot_product_attention(
@@ -109,7 +117,8 @@ class StepAttention:
             )
         if call.decode:
             return out.reshape(call.last - call.first, -1)
-        return out[0].transpose(0, 1).reshape(call.last - call.first, -1)
+        count = call.last - call.first
+        return out[0, :, :count].transpose(0, 1).reshape(count, -1)
 
     def _plan(self, window: int | None, decode: Sequence[Span], prefill: Sequence[Span]) -> list[_Call]:
         groups = self._groups(window, decode)
@@ -138,15 +147,21 @@ class StepAttention:
         return self._make(first, spans, begin, length, step, mask=mask)
 
     def _prefill_call(self, window: int | None, span: Span, first: int) -> _Call:
-        begin = _begin(span.start, window)
-        end = span.start + span.count
+        begin, end = _begin(span.start, window), span.start + span.count
         plain = begin == span.start == 0 and (window is None or end <= window)
+        queries = span.count
+        if self._rounds:
+            queries = round_up(queries, QUERY_MULTIPLE)
+            begin -= begin % KEY_MULTIPLE
+            end = round_up(end, KEY_MULTIPLE)  # rows of a slot are a multiple long
         mask = None
         if not plain:
             at = torch.arange(begin, end, device=self._device)
-            positions = torch.arange(span.start, end, device=self._device)[:, None]
+            positions = torch.arange(span.start, span.start + queries, device=self._device)[:, None]
             mask = self._mask(at, positions, window)
-        return self._make(first, (span,), begin, end - begin, 1, mask=mask, is_causal=plain, decode=False)
+        return self._make(
+            first, (span,), begin, end - begin, 1, mask=mask, is_causal=plain, decode=False, queries=queries
+        )
 
     def _make(
         self,
@@ -159,6 +174,7 @@ class StepAttention:
         mask: torch.Tensor | None,
         is_causal: bool = False,
         decode: bool = True,
+        queries: int = 1,
     ) -> _Call:
         spec, arena = self._spec, self._arena
         row = arena.shape.row_elements
@@ -171,6 +187,7 @@ class StepAttention:
             mask=mask,
             is_causal=is_causal,
             decode=decode,
+            queries=queries,
         )
 
     def _mask(self, at: torch.Tensor, positions: torch.Tensor, window: int | None) -> torch.Tensor:

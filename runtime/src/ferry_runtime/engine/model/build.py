@@ -27,6 +27,7 @@ from ferry_runtime.errors import EngineLoadError
 @dataclass(frozen=True, slots=True)
 class Built:
     decoder: Decoder
+    dtype: torch.dtype
     parameters: int
     weights_bytes: int
 
@@ -52,7 +53,8 @@ def build_decoder(
         )
     rotations = [Rotation(rope, linears.device, linears.dtype) for rope in spec.ropes]
     progress(1.0)
-    return Built(Decoder(spec, ends, layers, rotations), builder.parameters, linears.weights_bytes)
+    decoder = Decoder(spec, ends, layers, rotations)
+    return Built(decoder, linears.dtype, builder.parameters, linears.weights_bytes)
 
 
 class _Builder:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from ferry_api.runtime_config import Numerics
 from ferry_runtime.engine.model.contract import Row, Runner, StepCost, Want
 
-_CONTEXT = 64  # tokens that each measured decode row has before it
 _PREFILL = 128
 _ROUNDS = 3
 _CHUNK_STEPS = 2.0  # how many decode steps long a chunk may be
@@ -16,15 +15,15 @@ _CHUNKS = (32, 512)  # fewer tokens waste the weights' read, more make streams s
 
 
 def measure(runner: Runner, chunk_tokens: int) -> StepCost:
-    """Takes about four decode steps and a dozen chunks; leaves the runner as it was.
+    """Takes about four decode steps and four chunks; leaves the runner as it was.
 
     ``chunk_tokens`` is the one chunk size that Deterministic numerics allow.
     """
     info = runner.info
     fixed = info.numerics == Numerics.DETERMINISTIC
-    before = max(1, min(_CONTEXT, info.context_length // 4))
     prefill = max(1, min(chunk_tokens if fixed else _PREFILL, info.context_length // 2))
-    decode = _decode_seconds(runner, before)
+    # With a fixed shape one row costs what a full batch does.
+    decode = _decode_seconds(runner, 1 if fixed else info.slots)
     chunk = _prefill_seconds(runner, prefill)
     # Alone, a chunk also reads the weights, which in a mixed step the decode rows have paid for.
     per_token = chunk / prefill if fixed else max(chunk - decode / 2, chunk / 4) / prefill
@@ -33,15 +32,12 @@ def measure(runner: Runner, chunk_tokens: int) -> StepCost:
     return StepCost(decode, per_token, chunk_tokens if fixed else fast)
 
 
-def _decode_seconds(runner: Runner, before: int) -> float:
-    prompt = (0,) * before
-    capacity = min(before + 1, runner.info.context_length)
-    wanted = range(-runner.info.slots, 0)
-    admitted = [s for s in wanted if runner.admit(s, prompt, capacity, reuse=False) is not None]
+def _decode_seconds(runner: Runner, batch: int) -> float:
+    """One token after the first in each row: what attention adds grows with the rows' lengths."""
+    admitted = [s for s in range(-batch, 0) if runner.admit(s, (0,), 2, reuse=False) is not None]
     try:
-        for sequence in admitted:
-            runner.step([], [Row(sequence, prompt, 0, Want.NONE)])
-        rows = [Row(sequence, (0,), before) for sequence in admitted]
+        runner.step([], [Row(sequence, (0,), 0, Want.NONE) for sequence in admitted])
+        rows = [Row(sequence, (0,), 1) for sequence in admitted]
         return _fastest(lambda: runner.step(rows, []))
     finally:
         for sequence in admitted:

@@ -81,8 +81,7 @@ def _bfloat16_gain(spec: DecoderSpec, rows: int) -> float:
 
 def _seconds(shape: tuple[int, int], rows: int, dtype: torch.dtype) -> float:
     weight = torch.randn(shape).to(dtype)
-    x = torch.randn(rows, shape[1]).to(dtype)
-    plain = fastest(plain_linear(weight, None), x)
-    if not can_pack(weight.device):
-        return plain
-    return min(plain, fastest(packed_linear(weight, None, rows), x))
+    linears = [plain_linear(weight, None)]
+    if can_pack(weight.device):
+        linears.append(packed_linear(weight, None, rows))
+    return min(fastest(linears, torch.randn(rows, shape[1]).to(dtype)))

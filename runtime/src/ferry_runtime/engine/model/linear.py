@@ -7,7 +7,7 @@ shape, dtype and processor (from nothing to a factor of two), so it is measured,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -16,8 +16,9 @@ import torch.nn.functional as F  # noqa: N812
 Linear = Callable[[torch.Tensor], torch.Tensor]
 """[tokens, inputs] → [tokens, outputs]."""
 
-_ROUNDS = 5
-_SECONDS_PER_SHAPE = 0.05  # of measuring; what it decides between differs by much more than noise
+_ROUNDS = 12
+_SECONDS = 0.05  # for a shape's rounds, after the first few
+_CLEARLY = 0.85  # packed is the rule: noise must not decide against it
 
 
 @dataclass
@@ -68,7 +69,7 @@ class LinearFactory:
             return self.pack
         shape = tuple(weight.shape)
         if shape not in self._choices:
-            self._choices[shape] = _packed_is_faster(weight, self.rows)
+            self._choices[shape] = _packs_well(weight, self.rows)
         return self._choices[shape]
 
 
@@ -95,23 +96,24 @@ def packed_linear(weight: torch.Tensor, bias: torch.Tensor | None, rows: int) ->
     return linear
 
 
-def _packed_is_faster(weight: torch.Tensor, rows: int) -> bool:
+def _packs_well(weight: torch.Tensor, rows: int) -> bool:
     x = torch.randn(rows, weight.shape[1]).to(weight.dtype)
-    plain, packed = plain_linear(weight, None), packed_linear(weight, None, rows)
-    return fastest(packed, x) < fastest(plain, x)
+    packed, plain = fastest((packed_linear(weight, None, rows), plain_linear(weight, None)), x)
+    return plain > packed * _CLEARLY
 
 
-def fastest(linear: Linear, x: torch.Tensor, budget: float = _SECONDS_PER_SHAPE / 2) -> float:
-    """Seconds of the quickest call: noise from other processes only ever adds."""
-    linear(x)
-    best = float("inf")
-    deadline = time.perf_counter() + budget
-    for round_ in range(10 * _ROUNDS):
-        started = time.perf_counter()
+def fastest(linears: Sequence[Linear], x: torch.Tensor) -> list[float]:
+    """Seconds of each one's quickest call, taken in turns: noise from others only ever adds."""
+    for linear in linears:
         linear(x)
-        finished = time.perf_counter()
-        best = min(best, finished - started)
-        if finished > deadline and round_ >= _ROUNDS:
+    best = [float("inf")] * len(linears)
+    deadline = time.perf_counter() + _SECONDS
+    for round_ in range(_ROUNDS):
+        for index, linear in enumerate(linears):
+            started = time.perf_counter()
+            linear(x)
+            best[index] = min(best[index], time.perf_counter() - started)
+        if round_ >= 2 and time.perf_counter() > deadline:
             break
     return best
 

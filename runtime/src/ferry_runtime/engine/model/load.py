@@ -91,7 +91,7 @@ def _context(wanted: int | None, spec: DecoderSpec) -> int:
 def _pool(
     spec: DecoderSpec, cold: ColdConfig, context: int, device: torch.device, dtype: torch.dtype
 ) -> KvPool:
-    shape = KvShape(len(spec.layers), spec.kv_heads, spec.head_dim, dtype)
+    shape = KvShape(len(spec.layers), spec.kv_heads, spec.head_dim, _kv_dtype(spec, device, dtype))
     slots = cold.batching.max_batch_size
     size = kv_bytes(
         shape,
@@ -111,12 +111,19 @@ def _pool(
     )
 
 
+def _kv_dtype(spec: DecoderSpec, device: torch.device, dtype: torch.dtype) -> torch.dtype:
+    """The model's, but float32 where plain attention would multiply half precision on a CPU: every
+    length would be a new shape to oneDNN, which keeps code for each (see `shapes`)."""
+    plain = any(layer.attention.softcap is not None for layer in spec.layers)
+    return torch.float32 if plain and device.type == "cpu" else dtype
+
+
 def _info(built: Built, pool: KvPool, cold: ColdConfig, context: int, eos: tuple[int, ...]) -> ModelInfo:
     spec, shape = built.decoder.spec, pool.arena.shape
     return ModelInfo(
         family=spec.family,
         device=pool.arena.layers[0].device.type,
-        dtype=str(shape.dtype).removeprefix("torch."),
+        dtype=str(built.dtype).removeprefix("torch."),
         numerics=cold.engine.numerics.value,
         vocab_size=spec.vocab_size,
         context_length=context,

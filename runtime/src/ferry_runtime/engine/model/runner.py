@@ -10,6 +10,7 @@ from ferry_runtime.engine.model.attention import Span, StepAttention
 from ferry_runtime.engine.model.contract import Row, SequenceId, StepCost, Want
 from ferry_runtime.engine.model.decoder import Attention, Decoder
 from ferry_runtime.engine.model.kv.pool import KvPool
+from ferry_runtime.engine.model.shapes import padded_rows
 from ferry_runtime.engine.protocol import ModelInfo
 
 
@@ -70,6 +71,9 @@ class TorchRunner:
         return logits
 
     def _hidden(self, tokens: Sequence[int], positions: Sequence[int], attention: Attention) -> torch.Tensor:
+        """[tokens and padding, hidden]."""
+        padding = self._padding(len(tokens))
+        tokens, positions = [*tokens, *[0] * padding], [*positions, *[0] * padding]
         # Logits are computed outside of inference mode, so that the caller may change them in place.
         with torch.inference_mode():
             return self._decoder.hidden(self._tensor(tokens), self._tensor(positions), attention)
@@ -97,11 +101,18 @@ class TorchRunner:
             at += count
         if not wanted:
             return {}
-        if len(wanted) < len(hidden):
-            hidden = hidden[self._tensor(wanted)]
+        taken = [*wanted, *[0] * self._padding(len(wanted))]
+        if taken != list(range(len(hidden))):
+            hidden = hidden[self._tensor(taken)]
         logits = self._decoder.logits(hidden)
-        parts = torch.split(logits, [count for _, count in ranges])
+        parts = torch.split(logits[: len(wanted)], [count for _, count in ranges])
         return {sequence: part for (sequence, _), part in zip(ranges, parts, strict=True)}
+
+    def _padding(self, rows: int) -> int:
+        """Rows to add, since every new shape costs memory."""
+        if self._device.type != "cpu":
+            return 0
+        return padded_rows(rows, self.info.slots) - rows
 
     def _tensor(self, values: Sequence[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._device)
