@@ -19,7 +19,9 @@ from ferry_runtime.errors import InvalidRequest
 # hundreds of milliseconds of garbage collection.
 MAX_STRUCTURE = 50_000
 _MAX_DIGITS = 20
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# One that never ends matches to the end of the body: a pattern that could fail there would begin again
+# at every quote inside, in time that grows with the square of the body.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 

@@ -60,3 +60,19 @@ def test_escaped_quotes_do_not_hide_structure() -> None:
     body = b'["\\"", ' + b"[]," * MAX_STRUCTURE + b"1]"
     with pytest.raises(InvalidRequest, match=str(MAX_STRUCTURE)):
         decode(body)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        pytest.param(b'"' + b'\\"' * 1_500_000, id="escaped quotes in a text that never ends"),
+        pytest.param(b'"' + b"\\\\" * 1_500_000, id="escaped backslashes in a text that never ends"),
+        pytest.param(b'"' + b"a" * 3_000_000 + b"\\", id="a backslash as the last byte"),
+        pytest.param(b'""' * 1_500_000, id="empty texts"),
+        pytest.param(b'"\\' * 1_500_000, id="quotes and backslashes"),
+    ],
+)
+def test_looking_for_structure_takes_time_linear_in_the_body(tail: bytes) -> None:
+    """In quadratic time this would take hours and hold the interpreter all the while."""
+    with pytest.raises(InvalidRequest):
+        decode(b"[" * MAX_STRUCTURE + b":" + tail)
