@@ -13,6 +13,9 @@ import psutil
 from ferry_runtime.cli.exits import CommandFailed, Exit
 
 _BACKLOG = 2048
+# A client that takes nothing of what is sent to it for so long has left: its connection, and what the
+# kernel holds for it, would otherwise stay for ever, also after the answer is written.
+_STUCK_MILLISECONDS = 120_000
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -28,6 +31,8 @@ def listen(host: str, port: int) -> socket.socket:
     # every second write of a kept connection waits 40 ms for the peer's delayed acknowledgement.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it (tcp(7))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _STUCK_MILLISECONDS)
     if family == socket.AF_INET6 and address[0] == "::":
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:

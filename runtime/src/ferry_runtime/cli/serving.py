@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 import uvloop
 
+from ferry_runtime.api.connection import BoundedConnection
 from ferry_runtime.caching import StoreChoice
 from ferry_runtime.cli.control import ControlServer
 from ferry_runtime.cli.exits import CommandFailed, Exit
@@ -118,7 +119,7 @@ async def _until_over(serving: asyncio.Task[None], service: Service) -> None:
 def _uvicorn_config(service: Service) -> uvicorn.Config:
     return uvicorn.Config(
         service.app,
-        http="httptools",
+        http=BoundedConnection,
         ws="none",
         lifespan="off",
         log_config=None,  # ours stays

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from tests.unit.runtime.http.support import Stack, build_stack
 
 from ferry_runtime.api.app import create_app
+from ferry_runtime.api.connection import BoundedConnection
 
 
 class QuietServer(uvicorn.Server):
@@ -62,7 +63,13 @@ class Connection:
 async def listening(app: ASGIApp) -> AsyncIterator[int]:
     """Serves ``app`` in this event loop; gives the port."""
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=2
+        app,
+        host="127.0.0.1",
+        port=0,
+        http=BoundedConnection,
+        log_config=None,
+        lifespan="off",
+        timeout_graceful_shutdown=2,
     )
     server = QuietServer(config)
     task = asyncio.create_task(server.serve())

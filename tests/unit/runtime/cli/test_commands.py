@@ -160,3 +160,15 @@ def test_every_address_includes_ipv4(free_port: Callable[[], int]) -> None:
     port = free_port()
     with listen("", port), socket.create_connection(("127.0.0.1", port), timeout=5):
         pass
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such bound")
+def test_a_connection_whose_client_takes_nothing_does_not_stay_for_ever(
+    free_port: Callable[[], int],
+) -> None:
+    port = free_port()
+    with listen("127.0.0.1", port) as listener, socket.create_connection(("127.0.0.1", port), timeout=5):
+        listener.settimeout(5)
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) > 0
