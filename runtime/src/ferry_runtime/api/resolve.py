@@ -98,7 +98,7 @@ def _max_tokens(wanted: Wanted, limits: Limits, prompt_tokens: int) -> int:
     asked = wanted.max_tokens
     if asked is None:
         if room < 1:
-            raise _too_long(wanted.prompt_param, limits.context_length, prompt_tokens)
+            raise too_long(wanted.prompt_param, limits.context_length, prompt_tokens)
         default = _first(limits.generation.max_tokens, wanted.default_max_tokens, room)
         return min(default, room, room if limit is None else limit)
     if limit is not None and asked > limit:
@@ -107,7 +107,7 @@ def _max_tokens(wanted: Wanted, limits: Limits, prompt_tokens: int) -> int:
             param=wanted.max_tokens_param,
         )
     if asked > room:
-        raise _too_long(
+        raise too_long(
             wanted.prompt_param if room < 1 else wanted.max_tokens_param,
             limits.context_length,
             prompt_tokens,
@@ -116,7 +116,7 @@ def _max_tokens(wanted: Wanted, limits: Limits, prompt_tokens: int) -> int:
     return asked
 
 
-def _too_long(param: str, context_length: int, prompt_tokens: int, more: str = "") -> InvalidRequest:
+def too_long(param: str, context_length: int, prompt_tokens: int, more: str = "") -> InvalidRequest:
     return InvalidRequest(
         f"The model's context holds {context_length} tokens; the prompt has {prompt_tokens}{more}. "
         "Send a shorter prompt or ask for fewer tokens.",

@@ -70,7 +70,15 @@ class ChatTemplate:
             documents=None,
             add_generation_prompt=add_generation_prompt and not continue_final_message,
         )
-        text = self._render(self._choose(tools is not None), names)
+        try:
+            text = self._render(self._choose(tools is not None), names)
+        except ChatTemplateFailed as error:
+            if not variables:
+                raise
+            raise InvalidRequest(
+                "The model's chat template fails with these chat_template_kwargs.",
+                param="chat_template_kwargs",
+            ) from error
         return _cut_at_tag(text) if continue_final_message else text
 
     def _choose(self, with_tools: bool) -> jinja2.Template:

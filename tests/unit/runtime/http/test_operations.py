@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
 import pytest
 
 from ferry_runtime.api.app import create_app
+from ferry_runtime.api.resolve import check_vocabulary
 from ferry_runtime.engine.fake import FakeBackend
 from ferry_runtime.engine.protocol import FinishReason
 from ferry_runtime.errors import EngineDied
@@ -20,6 +22,7 @@ from ferry_runtime.generation import CacheInfo, CacheOutcome
 from .conftest import MakeClient
 from .support import (
     CONTEXT,
+    MODEL,
     ScriptedPipeline,
     Stack,
     build_stack,
@@ -266,3 +269,26 @@ def _references(value: Any) -> list[str]:
     if isinstance(value, list):
         return [reference for item in value for reference in _references(item)]
     return []
+
+
+async def test_ids_without_end_are_looked_at_outside_of_the_event_loop(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[threading.Thread] = []
+
+    def check(ids: Sequence[int], vocab_size: int, param: str) -> None:
+        looked.append(threading.current_thread())
+        check_vocabulary(ids, vocab_size, param)
+
+    monkeypatch.setattr("ferry_runtime.api.routes.tokenize.check_vocabulary", check)
+    wrong = await client.post("/detokenize", json={"tokens": [70] * 20_000 + [5000]})
+    assert wrong.status_code == 400
+    assert "5000" in wrong.json()["error"]["message"]
+    assert looked
+    assert threading.main_thread() not in looked
+
+
+async def test_more_prompt_ids_than_the_context_are_counted_not_looked_at(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/v1/completions", json={"model": MODEL, "prompt": [999_999] * 200_000})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "context_length_exceeded"

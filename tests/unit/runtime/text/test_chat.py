@@ -294,3 +294,16 @@ def test_templates_are_found_wherever_models_keep_them(
         path.write_text(content if isinstance(content, str) else json.dumps(content))
 
     assert chat_templates(tmp_path) == expected
+
+
+@pytest.mark.parametrize("variables", [{"self": 1}, {"bos_token": 5}, {"thinking": "text"}])
+def test_variables_that_break_the_template_are_the_clients_mistake(variables: dict[str, Any]) -> None:
+    source = "{{ bos_token + messages[0].content }}{{ (thinking | default(0)) + 1 }}"
+    template = ChatTemplate({"default": source}, SPECIAL)
+    messages = [{"role": "user", "content": "secret words"}]
+    assert template.render(messages) == "<s>secret words1"
+
+    with pytest.raises(InvalidRequest) as failure:
+        template.render(messages, variables=variables)
+    assert failure.value.param == "chat_template_kwargs"
+    assert "secret" not in str(failure.value)

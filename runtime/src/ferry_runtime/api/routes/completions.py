@@ -14,7 +14,7 @@ from ferry_runtime.api.openapi import Documented
 from ferry_runtime.api.prepare import PromptOf, check_length, check_model, generation_request, limits
 from ferry_runtime.api.render import CompletionRenderer
 from ferry_runtime.api.replies import cache_headers, generate, json_response, stream
-from ferry_runtime.api.resolve import Limits, Wanted, check_vocabulary
+from ferry_runtime.api.resolve import Limits, Wanted, check_vocabulary, too_long
 from ferry_runtime.api.schemas.answers import Completion, CompletionChunk
 from ferry_runtime.api.schemas.completions import CompletionBody, OnePrompt
 from ferry_runtime.api.schemas.unsupported import refuse_unsupported
@@ -119,9 +119,9 @@ async def _encode(
     if isinstance(prompt, str):
         check_length(text, len(prompt), bounds, "prompt")
         return await text.encode(prompt, add_special_tokens=special is not False)
-    check_vocabulary(prompt, bounds.vocab_size, "prompt")
     if len(prompt) >= bounds.context_length:
-        return EncodedPrompt("", prompt)  # refused with its numbers, as a text would be
+        raise too_long("prompt", bounds.context_length, len(prompt))  # before millions of ids are looked at
+    check_vocabulary(prompt, bounds.vocab_size, "prompt")
     decoded = await off_loop(len(prompt), text.tokenizer.decode, prompt, skip_special_tokens=False)
     return EncodedPrompt(decoded, prompt)
 

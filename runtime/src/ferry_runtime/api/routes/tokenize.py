@@ -40,13 +40,18 @@ def tokenize_router(services: Services, documented: Documented) -> APIRouter:
         body = await read_body(request, DetokenizeBody, services.max_body_bytes)
         if body.model is not None:
             check_model(services, body.model)
-        check_vocabulary(body.tokens, limits(services).vocab_size, "tokens")
-        decode = services.text().tokenizer.decode
+        vocab_size = limits(services).vocab_size
+        tokenizer = services.text().tokenizer
         return json_response(
-            Detokenized(await off_loop(len(body.tokens), decode, body.tokens, skip_special_tokens=False))
+            Detokenized(await off_loop(len(body.tokens), _decoded, tokenizer, body.tokens, vocab_size))
         )
 
     return router
+
+
+def _decoded(tokenizer: Tokenizer, ids: list[int], vocab_size: int) -> str:
+    check_vocabulary(ids, vocab_size, "tokens")
+    return tokenizer.decode(ids, skip_special_tokens=False)
 
 
 def _each_decoded(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
