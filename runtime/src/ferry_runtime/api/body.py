@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect, Request
 
+from ferry_runtime.api.context import context_of
 from ferry_runtime.api.errors import ClientDisconnected, Refusal
 from ferry_runtime.api.offload import off_loop
 from ferry_runtime.api.schemas.base import Body, first_problem
@@ -20,6 +21,7 @@ async def read_body(request: Request, model: type[B], limit: int) -> B:
     """``limit`` is in bytes. Raises InvalidRequest, Refusal 413 or 415, ClientDisconnected."""
     _check_headers(request, limit)
     body = await _read(request, limit)
+    context_of(request).body_bytes = len(body)
     return await off_loop(len(body), _parse, body, model)
 
 

@@ -28,6 +28,7 @@ class RequestContext:
     started: float = field(default_factory=time.monotonic)
     principal: Principal = NOBODY
     status: int = 0  # 0: nothing was answered
+    body_bytes: int = 0  # of the request, as far as it was read
     extra: dict[str, Any] = field(default_factory=dict)  # for the log line: counts and names, no text
 
     @property

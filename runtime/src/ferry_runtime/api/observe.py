@@ -12,6 +12,7 @@ from ferry_runtime.api.context import SCOPE_KEY, RequestContext
 from ferry_runtime.api.errors import ClientDisconnected, error_answer
 from ferry_runtime.api.failures import log_failure
 from ferry_runtime.api.httpmetrics import HttpMetrics
+from ferry_runtime.api.memory import LARGE_BODY, Trimmer
 from ferry_runtime.api.routing import RouteTable
 from ferry_runtime.logs import bind_request
 
@@ -30,6 +31,7 @@ class Observe:
         self._routes = routes
         self._metrics = metrics
         self._draining = draining
+        self._trimmer = Trimmer()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -74,6 +76,8 @@ class Observe:
     def _finish(self, context: RequestContext, method: str) -> None:
         seconds = time.monotonic() - context.started
         self._metrics.closed(context.route, method, context.status, seconds)
+        if context.body_bytes > LARGE_BODY:
+            self._trimmer.soon()
         level = logging.DEBUG if context.route in _PROBES else logging.INFO
         if logger.isEnabledFor(level):
             fields = {"route": context.route, "method": method, "status": context.status}
