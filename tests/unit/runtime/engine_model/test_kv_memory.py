@@ -85,8 +85,12 @@ def test_rows_fill_whole_pages() -> None:
         assert block_tokens(shape) in {16, 32, 64}
 
 
-def _bytes(*, configured: int | None, available: int = 10_000 * MB, context: int = 8192) -> int:
-    return kv_bytes(SHAPE, configured=configured, slots=8, context=context, available=available)
+def _bytes(
+    *, configured: int | None, available: int = 10_000 * MB, context: int = 8192, on_gpu: bool = False
+) -> int:
+    return kv_bytes(
+        SHAPE, configured=configured, slots=8, context=context, available=available, on_gpu=on_gpu
+    )
 
 
 def test_the_configured_bound_is_taken() -> None:
@@ -101,23 +105,28 @@ def test_without_one_no_more_than_a_share_of_free_memory_is_taken() -> None:
     assert _bytes(configured=None, available=200 * MB) == 80 * MB
 
 
-@pytest.mark.parametrize(
-    ("configured", "available", "sentence"),
-    [
-        (
-            30 * MB,
-            10_000 * MB,
-            r"8192 tokens needs 34 MB for keys and values \(8192 tokens of 4096 bytes\), but "
-            r"engine\.kvCache\.memory allows 30 MB\. .*at least 34 MB or model\.contextLength to at most 73",
-        ),
-        (None, 50 * MB, r"but 40% of the memory that is free after loading the weights is 20 MB\."),
-    ],
-)
-def test_too_little_for_one_request_is_refused_with_the_sum(
-    configured: int | None, available: int, sentence: str
-) -> None:
-    with pytest.raises(EngineLoadError, match=sentence):
-        _bytes(configured=configured, available=available)
+def test_too_little_for_one_request_is_refused_with_the_sum() -> None:
+    with pytest.raises(EngineLoadError) as error:
+        _bytes(configured=30 * MB)
+    assert str(error.value) == (
+        "One request of 8192 tokens needs 34 MB for keys and values (8192 tokens of 4096 bytes each), but "
+        "engine.kvCache.memory allows 30 MB. Set engine.kvCache.memory to at least 34 MB or "
+        "model.contextLength to at most 7312."
+    )
+    assert _bytes(configured=30 * MB, context=7312) == 30 * MB
+    with pytest.raises(EngineLoadError, match="needs 30 MB"):
+        _bytes(configured=29_949_951, context=7312)
+
+
+def test_too_little_free_memory_is_refused_with_the_sum() -> None:
+    with pytest.raises(EngineLoadError, match=r"but 40% of the memory that is free .* is 20 MB\. "):
+        _bytes(configured=None, available=50 * MB)
+
+
+def test_a_gpu_needs_room_for_every_slots_context() -> None:
+    assert _bytes(configured=None, available=10_000 * MB, on_gpu=True) == 8 * 8192 * 4096 * 5 // 4
+    with pytest.raises(EngineLoadError, match=r"8 requests of 8192 tokens need 269 MB.*maxBatchSize to less"):
+        _bytes(configured=100 * MB, on_gpu=True)
 
 
 @pytest.mark.parametrize(

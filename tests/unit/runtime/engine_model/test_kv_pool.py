@@ -21,9 +21,18 @@ CONTEXT = 256
 BLOCK = 16
 
 
-def make_pool(*, slots: int = 3, blocks: int = 40, reuse_step: int = 1) -> KvPool:
+def make_pool(
+    *, slots: int = 3, blocks: int = 40, reuse_step: int = 1, saved_blocks: int | None = None
+) -> KvPool:
     arena = Arena(SHAPE, slots, SHAPE.region_tokens(CONTEXT, 64), torch.device("cpu"))
-    return KvPool(arena, blocks=blocks, block_tokens=BLOCK, context=CONTEXT, reuse_step=reuse_step)
+    return KvPool(
+        arena,
+        blocks=blocks,
+        block_tokens=BLOCK,
+        context=CONTEXT,
+        reuse_step=reuse_step,
+        saved_blocks=saved_blocks,
+    )
 
 
 def content(tokens: Sequence[int], position: int) -> float:
@@ -65,9 +74,20 @@ class PoolMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.pool = make_pool()
+        self.watch_copies()
         self.ids = itertools.count()
         self.tokens: dict[int, list[int]] = {}
         self.prompts: dict[int, int] = {}
+
+    def watch_copies(self) -> None:
+        """While a prefix is copied out of its slot, both copies count."""
+        pool, save = self.pool, self.pool.arena.save
+
+        def watched(slot: int, tokens: int) -> torch.Tensor:
+            assert pool.running_blocks + pool.kept_blocks + -(-tokens // BLOCK) <= pool.blocks
+            return save(slot, tokens)
+
+        pool.arena.save = watched  # type: ignore[method-assign]
 
     @rule(
         head=st.integers(0, len(HEAD)),
@@ -168,6 +188,26 @@ def test_a_prefix_survives_the_reuse_of_its_slot() -> None:
     pool.release(1, second)
     assert pool.admit(2, [*first, 3], 80) == 64
     check_row(pool, 2, first, 64)
+
+
+def test_a_prefix_moves_out_of_its_slot_only_where_both_copies_fit() -> None:
+    for blocks, kept in ((20, 0), (24, 8)):
+        pool = make_pool(slots=2, blocks=blocks)
+        for i in range(2):
+            pool.admit(i, [i + 1] * 128, 128)
+        compute(pool, 0, [1] * 128, 0, 128)
+        pool.release(0, [1] * 128)
+        assert pool.admit(2, [3] * 10, 64) == 0
+        assert pool.kept_blocks == kept
+
+
+def test_prefixes_beside_the_slots_have_a_bound_of_their_own() -> None:
+    pool = make_pool(slots=1, blocks=40, saved_blocks=6)
+    for i in range(3):  # each of four blocks: one fits beside the slot
+        pool.admit(i, [i + 1] * 64, 64)
+        compute(pool, i, [i + 1] * 64, 0, 64)
+        pool.release(i, [i + 1] * 64)
+    assert pool.kept_blocks == 8
 
 
 def test_sequences_that_run_share_a_head() -> None:

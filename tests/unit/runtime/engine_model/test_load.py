@@ -200,7 +200,7 @@ def test_a_shorter_context_is_served(llama: Path) -> None:
 
 
 def test_too_little_memory_is_refused_with_the_sum(llama: Path) -> None:
-    with pytest.raises(EngineLoadError, match=r"160 tokens needs 0 MB.*160 tokens of 1024 bytes"):
+    with pytest.raises(EngineLoadError, match=r"160 tokens needs 1 MB.*160 tokens of 1024 bytes each"):
         load(llama, kv_cache_bytes=100_000)
 
 

@@ -21,12 +21,11 @@ from ferry_runtime.engine.model.kv.budget import available_memory, block_tokens,
 from ferry_runtime.engine.model.kv.pool import KvPool
 from ferry_runtime.engine.model.linear import LinearFactory
 from ferry_runtime.engine.model.runner import TorchRunner
+from ferry_runtime.engine.model.shapes import KEY_MULTIPLE
 from ferry_runtime.engine.model.spec import DecoderSpec
 from ferry_runtime.engine.model.weights import Checkpoint
 from ferry_runtime.engine.protocol import ModelInfo
 from ferry_runtime.errors import EngineLoadError
-
-_REGION_MULTIPLE = 64  # tokens; Deterministic numerics read keys and values in such steps
 
 Progress = Callable[[str, float], None]
 
@@ -99,15 +98,18 @@ def _pool(
         slots=slots,
         context=context,
         available=available_memory(device),
+        on_gpu=device.type == "cuda",
     )
     block = block_tokens(shape)
-    arena = Arena(shape, slots, shape.region_tokens(context, _REGION_MULTIPLE), device)
+    arena = Arena(shape, slots, shape.region_tokens(context, KEY_MULTIPLE), device)
+    blocks = size // (block * shape.token_bytes)
     return KvPool(
         arena,
-        blocks=size // (block * shape.token_bytes),
+        blocks=blocks,
         block_tokens=block,
         context=context,
         reuse_step=CHUNK_TOKENS if cold.engine.numerics is Numerics.DETERMINISTIC else 1,
+        saved_blocks=max(0, blocks - slots * arena.tokens // block) if device.type == "cuda" else None,
     )
 
 

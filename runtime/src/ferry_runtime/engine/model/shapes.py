@@ -8,7 +8,7 @@ padded to one of a few dozen numbers, and half-precision attention over a chunk 
 from __future__ import annotations
 
 QUERY_MULTIPLE = 16
-KEY_MULTIPLE = 64
+KEY_MULTIPLE = 64  # slots' rows are a multiple long, so reading up to one stays inside
 
 _STEPS = ((256, 16), (512, 32), (1024, 64))  # up to so many rows, in multiples of that
 _LARGEST_STEP = 256

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import psutil
 import torch
 
 from ferry_runtime.engine.model.kv.arena import KvShape
+from ferry_runtime.engine.model.shapes import round_up
 from ferry_runtime.errors import EngineLoadError
 
 _SHARE = 0.4  # of the memory that is free once the weights are loaded, when nothing is configured
+_GPU_SHARE = 0.85
 _PREFIX_SHARE = 1.25  # slots of a full context each, and a quarter of that for kept prefixes
 _MAX_BLOCK_TOKENS = 64
 
@@ -23,24 +26,35 @@ def block_tokens(shape: KvShape) -> int:
     return _MAX_BLOCK_TOKENS
 
 
-def kv_bytes(shape: KvShape, *, configured: int | None, slots: int, context: int, available: int) -> int:
-    """The bound in bytes. Raises EngineLoadError, with the sum, where one full-length request cannot fit."""
+def kv_bytes(
+    shape: KvShape, *, configured: int | None, slots: int, context: int, available: int, on_gpu: bool = False
+) -> int:
+    """The bound in bytes.
+
+    Raises EngineLoadError, with the sum, where one full-length request cannot fit; on a GPU, where
+    memory cannot be reserved by address only, where one in every slot cannot.
+    """
     block = block_tokens(shape)
-    one = -(-context // block) * block * shape.token_bytes
+    one = round_up(context, block) * shape.token_bytes
+    share = _GPU_SHARE if on_gpu else _SHARE
     given = configured
     if given is None:
-        given = min(int(slots * one * _PREFIX_SHARE), int(available * _SHARE))
-    if given < one:
-        fits = given // (block * shape.token_bytes) * block
-        origin = (
+        given = min(int(slots * one * _PREFIX_SHARE), int(available * share))
+    requests = slots if on_gpu else 1
+    if given < requests * one:
+        fits = given // (requests * block * shape.token_bytes) * block
+        who = f"{requests} requests" if on_gpu else "One request"
+        why = (
             "engine.kvCache.memory allows"
             if configured is not None
-            else f"{_SHARE:.0%} of the memory that is free after loading the weights is"
+            else (f"{share:.0%} of the memory that is free after loading the weights is")
         )
+        fewer = ", batching.maxBatchSize to less," if on_gpu else ""
         raise EngineLoadError(
-            f"One request of {context} tokens needs {_mb(one)} for keys and values "
-            f"({context} tokens of {shape.token_bytes} bytes), but {origin} {_mb(given)}. "
-            f"Set engine.kvCache.memory to at least {_mb(one)} or model.contextLength to at most {fits}."
+            f"{who} of {context} tokens {'need' if on_gpu else 'needs'} {_mb(requests * one)} for keys and "
+            f"values ({context} tokens of {shape.token_bytes} bytes each), but {why} {_mb(given)}. Set "
+            f"engine.kvCache.memory to at least {_mb(requests * one)}{fewer} or "
+            f"model.contextLength to at most {fits}."
         )
     return given
 
@@ -68,4 +82,4 @@ def _cgroup_left(root: Path = Path("/sys/fs/cgroup")) -> int | None:
 
 
 def _mb(size: int) -> str:
-    return f"{size / 1_000_000:,.0f} MB"
+    return f"{math.ceil(size / 1_000_000):,} MB"

@@ -45,17 +45,28 @@ class Saved:
 
 
 class KvPool:
-    """``reuse_step``: prefixes are kept and reused in multiples of so many tokens of a prompt
+    """``saved_blocks`` bounds what prefixes beside the slots may take, where the slots' own memory is
+    taken whether it is used or not (GPUs); without it all memory is one account.
+
+    ``reuse_step``: prefixes are kept and reused in multiples of so many tokens of a prompt
     (Deterministic numerics: the prefill chunk); 1 reuses generated tokens too."""
 
     def __init__(
-        self, arena: Arena, *, blocks: int, block_tokens: int, context: int, reuse_step: int = 1
+        self,
+        arena: Arena,
+        *,
+        blocks: int,
+        block_tokens: int,
+        context: int,
+        reuse_step: int = 1,
+        saved_blocks: int | None = None,
     ) -> None:
         self.arena = arena
         self.blocks = blocks
         self.block_tokens = block_tokens
         self._context = context
         self._reuse_step = reuse_step
+        self._saved_blocks = blocks if saved_blocks is None else saved_blocks
         self._slots = [Slot(index) for index in range(arena.slots)]
         self._running: dict[SequenceId, Slot] = {}
         self._saved: list[Saved] = []
@@ -200,7 +211,10 @@ class KvPool:
             common_prefix(item.tokens, slot.tokens) == len(slot.tokens) for item in others if item is not slot
         )
         # Both copies exist for a moment, and the bound holds in that moment too.
-        room = self.blocks - self.running_blocks - self.kept_blocks
+        room = min(
+            self.blocks - self.running_blocks - self.kept_blocks,
+            self._saved_blocks - sum(saved.blocks for saved in self._saved),
+        )
         if slot.tokens and not held_elsewhere and slot.blocks <= room and len(self._saved) < MAX_SAVED:
             memory = self.arena.save(slot.index, len(slot.tokens))
             self._saved = [
