@@ -44,6 +44,7 @@ class StepCost:
     decode_seconds: float  # one step of a full decode batch without prefill
     prefill_seconds_per_token: float  # added by each prefill token in the same step
     chunk_tokens: int  # deterministic: the one chunk size; fast: a good default
+    row_multiple: int = 1  # a step with prompt tokens computes its tokens rounded up to a multiple
 
 
 class Runner(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ferry_api.runtime_config import Numerics
 from ferry_runtime.engine.model.contract import Row, Runner, StepCost, Want
+from ferry_runtime.engine.model.shapes import QUERY_MULTIPLE
 
 _PREFILL = 128
 _ROUNDS = 3
@@ -29,7 +30,9 @@ def measure(runner: Runner, chunk_tokens: int) -> StepCost:
     per_token = chunk / prefill if fixed else max(chunk - decode / 2, chunk / 4) / prefill
     wanted = int(decode * _CHUNK_STEPS / per_token) // 16 * 16
     fast = min(max(_CHUNKS[0], wanted), _CHUNKS[1], info.context_length)
-    return StepCost(decode, per_token, chunk_tokens if fixed else fast)
+    if fixed:
+        return StepCost(decode, per_token, chunk_tokens)
+    return StepCost(decode, per_token, fast, row_multiple=QUERY_MULTIPLE if info.device == "cpu" else 1)
 
 
 def _decode_seconds(runner: Runner, batch: int) -> float:

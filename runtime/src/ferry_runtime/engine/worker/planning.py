@@ -94,6 +94,7 @@ class PrefillBudget:
 
     def __init__(self, cost: StepCost, max_batched_tokens: int | None = None) -> None:
         self._chunk_tokens = cost.chunk_tokens
+        self._multiple = cost.row_multiple
         self._most = max_batched_tokens
         self._decode_seconds = _Typical(cost.decode_seconds)
         self._seconds_per_token = _Typical(max(cost.prefill_seconds_per_token, 1e-9))
@@ -104,8 +105,14 @@ class PrefillBudget:
             wanted = max(_FEWEST_TOKENS, int(self._decode_seconds.value / per_token))
         else:
             wanted = max(self._chunk_tokens, int(_ALONE_SECONDS / per_token))
-        wanted = min(wanted, _ALONE_MOST_TOKENS)
+        wanted = self._filling(min(wanted, _ALONE_MOST_TOKENS), decode_rows)
         return max(1, wanted if self._most is None else min(wanted, self._most - decode_rows))
+
+    def _filling(self, wanted: int, decode_rows: int) -> int:
+        """The number nearest to ``wanted`` with which the step's padding is empty."""
+        least = self._multiple - decode_rows % self._multiple
+        rest = max(0, wanted - least)
+        return least + (rest + self._multiple // 2) // self._multiple * self._multiple
 
     def observe(self, decode_rows: int, prefill_tokens: int, seconds: float) -> None:
         if prefill_tokens:
