@@ -82,8 +82,10 @@ class ServiceCache:
             await self._embedded.stop()
 
     def status(self) -> Mapping[str, Any]:
-        """For /health: where answers are kept besides this process."""
-        return {"state": self._state}
+        """For /health: where answers are kept besides this process, and whether that answers."""
+        control = self.cache.control
+        reachable = control.store_reachable if control is not None else None
+        return {"state": self._state} if reachable is None else {"state": self._state, "reachable": reachable}
 
     async def _start_embedded(self) -> StoreAddress | None:
         try:

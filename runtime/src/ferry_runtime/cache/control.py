@@ -46,6 +46,12 @@ class CacheControl:
         self._layer = layer
         self._tiers = layer.tiers
 
+    @property
+    def store_reachable(self) -> bool | None:
+        """None: answers are kept in this process alone."""
+        shared = self._tiers.shared
+        return shared.reachable if shared is not None else None
+
     def stats(self) -> dict[str, Any]:
         """JSON for GET /cache/stats. Counts only; no text, no tenant names."""
         tiers, semantic = self._tiers, self._layer.semantic
@@ -62,7 +68,7 @@ class CacheControl:
             },
             "store": {
                 "shared": tiers.shared is not None,
-                "reachable": tiers.shared.reachable if tiers.shared is not None else None,
+                "reachable": self.store_reachable,
                 "writable": tiers.shared.writable if tiers.shared is not None else None,
                 "loaded": tiers.feed.loaded.is_set() if tiers.feed is not None else True,
                 "freshness": tiers.freshness.name.lower(),

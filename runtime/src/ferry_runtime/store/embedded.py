@@ -27,16 +27,20 @@ DEFAULT_MEMORY_BYTES = 256 << 20
 _PREFIX = "ferry-store-"
 _READY_SECONDS = 10.0
 _STOP_SECONDS = 3.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0  # seconds before an ended server is started again
 _LONGEST_SOCKET_PATH = 100  # sun_path holds 108 bytes on Linux, 104 on macOS
 
 
 class EmbeddedStore:
-    """Use `start`. The caller owns it and calls `stop`; a killed caller takes it along."""
+    """Use `start`. The caller owns it and calls `stop`; a killed caller takes it along. A server that
+    ends by itself is started again, empty, in the same place: its clients find it there."""
 
-    def __init__(self, folder: Path, process: asyncio.subprocess.Process, address: StoreAddress) -> None:
-        self.address = address
+    def __init__(self, folder: Path, max_memory_bytes: int, process: asyncio.subprocess.Process) -> None:
+        self.address = StoreAddress(path=str(_socket(folder)))
         self._folder = folder
+        self._max_memory_bytes = max_memory_bytes
         self._process = process
+        self._keeper = asyncio.create_task(self._keep(), name="embedded-store")
 
     @classmethod
     async def start(cls, *, max_memory_bytes: int = DEFAULT_MEMORY_BYTES) -> Self:
@@ -47,21 +51,10 @@ class EmbeddedStore:
         binary = _binary()
         remove_leftovers()
         folder = _private_folder()
-        socket = folder / "valkey.sock"
         process: asyncio.subprocess.Process | None = None
         try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "ferry_runtime.store.launch", str(os.getpid())),
-                *(str(binary), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"),
-                *("--save", "", "--appendonly", "no", "--dir", str(folder), "--daemonize", "no"),
-                # As on a cluster: entries have a time to live, and the least used ones go first.
-                *("--maxmemory", str(max_memory_bytes), "--maxmemory-policy", "volatile-lfu"),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for its owner, which still has to write
-            )
-            await _until_ready(process, socket)
+            process = await _launch(binary, folder, max_memory_bytes)
+            await _until_ready(process, _socket(folder))
         except BaseException as error:
             if process is not None:
                 await _end(process)
@@ -69,7 +62,7 @@ class EmbeddedStore:
             if isinstance(error, OSError):
                 raise StoreUnavailable("The embedded store could not be started.") from error
             raise
-        return cls(folder, process, StoreAddress(path=str(socket)))
+        return cls(folder, max_memory_bytes, process)
 
     @property
     def pid(self) -> int:
@@ -77,8 +70,41 @@ class EmbeddedStore:
 
     async def stop(self) -> None:
         """Idempotent."""
+        self._keeper.cancel()
+        await asyncio.gather(self._keeper, return_exceptions=True)
         await _end(self._process)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _keep(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            began = asyncio.get_running_loop().time()
+            code = await self._process.wait()
+            if asyncio.get_running_loop().time() - began > _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
+            logger.warning("the embedded store ended (exit code %d); starting it again, empty", code)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            with contextlib.suppress(OSError):
+                self._process = await _launch(_binary(), self._folder, self._max_memory_bytes)
+
+
+def _socket(folder: Path) -> Path:
+    return folder / "valkey.sock"
+
+
+async def _launch(binary: Path, folder: Path, max_memory_bytes: int) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "ferry_runtime.store.launch", str(os.getpid())),
+        *(str(binary), "--port", "0", "--unixsocket", str(_socket(folder)), "--unixsocketperm", "700"),
+        *("--save", "", "--appendonly", "no", "--dir", str(folder), "--daemonize", "no"),
+        # As on a cluster: entries have a time to live, and the least used ones go first.
+        *("--maxmemory", str(max_memory_bytes), "--maxmemory-policy", "volatile-lfu"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for its owner, which still has to write
+    )
 
 
 def remove_leftovers() -> None:

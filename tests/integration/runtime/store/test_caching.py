@@ -47,13 +47,13 @@ def _shared(service: ServiceCache) -> bool:
 
 async def test_an_embedded_store_is_started_and_ended() -> None:
     async with _started(lambda: None, embedded=True) as service:
-        assert service.status() == {"state": "embedded"}
+        assert service.status() == {"state": "embedded", "reachable": True}
         assert _shared(service)
 
 
 async def test_a_given_store_is_used(valkey: EmbeddedStore) -> None:
     async with _started(lambda: valkey.address, embedded=True) as service:
-        assert service.status() == {"state": "external"}
+        assert service.status() == {"state": "external", "reachable": True}
         assert _shared(service)
 
 
@@ -92,5 +92,5 @@ async def test_a_secret_that_comes_later_is_waited_for(
         async with asyncio.timeout(10):
             while service.cache.control is None:  # noqa: ASYNC110 (what is waited for has no event)
                 await asyncio.sleep(0.01)
-        assert service.status() == {"state": "external"}
+        assert service.status() == {"state": "external", "reachable": True}
         assert _shared(service)

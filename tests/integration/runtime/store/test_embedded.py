@@ -61,6 +61,24 @@ async def test_stopping_leaves_nothing(tmp_path: Path) -> None:
     assert not _exists(_folder(store))
 
 
+async def test_a_server_that_was_killed_is_there_again_in_the_same_place() -> None:
+    store = await EmbeddedStore.start()
+    try:
+        for _ in range(2):
+            killed = store.pid
+            os.kill(killed, signal.SIGKILL)
+            for _ in range(1000):
+                if store.pid != killed and await embedded._answers(Path(str(store.address.path))):
+                    break
+                await asyncio.sleep(0.02)
+            assert store.pid != killed
+            assert await embedded._answers(Path(str(store.address.path)))
+    finally:
+        await store.stop()
+    assert not psutil.pid_exists(store.pid)
+    assert not _exists(_folder(store))
+
+
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
 def test_it_dies_with_its_owner(ending: signal.Signals) -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
