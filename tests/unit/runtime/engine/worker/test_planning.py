@@ -109,7 +109,6 @@ def test_alone_a_prompt_gets_large_chunks() -> None:
     assert PrefillBudget(COST).tokens(decode_rows=0) == 500
 
 
-@pytest.mark.parametrize("rows", [0, 4])
 @pytest.mark.parametrize(("rows", "tokens"), [(1, 47), (4, 44), (8, 56), (16, 48)])
 def test_a_steps_tokens_fill_what_the_runner_pads_to(rows: int, tokens: int) -> None:
     cost = dataclasses.replace(COST, row_multiple=16)
@@ -117,6 +116,7 @@ def test_a_steps_tokens_fill_what_the_runner_pads_to(rows: int, tokens: int) -> 
     assert (rows + tokens) % 16 == 0
 
 
+@pytest.mark.parametrize("rows", [0, 4])
 def test_the_declared_bound_holds_for_all_rows_together(rows: int) -> None:
     assert PrefillBudget(COST, max_batched_tokens=20).tokens(rows) == 20 - rows
 
