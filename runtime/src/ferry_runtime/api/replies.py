@@ -17,12 +17,15 @@ from ferry_runtime.api.context import context_of, from_scope
 from ferry_runtime.api.disconnect import while_connected
 from ferry_runtime.api.errors import ClientDisconnected, error_answer
 from ferry_runtime.api.failures import log_failure
+from ferry_runtime.api.offload import off_loop
 from ferry_runtime.api.schemas.answers import Usage
 from ferry_runtime.api.services import Services
 from ferry_runtime.errors import RequestFailed
 from ferry_runtime.generation import CacheInfo, ChoiceDelta, GenerationRequest
 
 DONE = b"data: [DONE]\n\n"
+
+_ALTERNATIVE_BYTES = 50  # about, of one alternative in JSON
 
 _NO_CACHE = CacheInfo()
 _NO_ANSWER = "The engine ended without an answer."
@@ -43,6 +46,26 @@ class Renderer(Protocol):
 
 def json_response(body: msgspec.Struct, headers: Mapping[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(body), 200, dict(headers or {}), media_type="application/json")
+
+
+async def whole_response(
+    renderer: Renderer, choices: Sequence[Choice], usage: Usage, headers: Mapping[str, str]
+) -> Response:
+    """The answer in one piece. Log-probabilities multiply its size: many are rendered off the loop."""
+
+    def render() -> bytes:
+        return msgspec.json.encode(renderer.whole(choices, usage))
+
+    body = await off_loop(_ALTERNATIVE_BYTES * sum(map(_alternatives, choices)), render)
+    return Response(body, 200, dict(headers), media_type="application/json")
+
+
+def _alternatives(choice: Choice) -> int:
+    return sum(
+        len(entries) * (1 + len(entries[-1].top))
+        for entries in (choice.prompt_logprobs, choice.logprobs)
+        if entries
+    )
 
 
 def event(body: msgspec.Struct) -> bytes:

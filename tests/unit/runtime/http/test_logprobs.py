@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from ferry_runtime.api.logprobs import CompletionLogprobsBuilder, chat_logprobs, joined
@@ -108,3 +110,31 @@ async def test_completion_pieces_add_up_to_the_whole(client: httpx.AsyncClient) 
         assert [item for piece in pieces if piece for item in piece[name]] == whole[name]
     assert whole["token_logprobs"][0] is None
     assert len(whole["tokens"]) == 2 + 5
+
+
+@pytest.mark.parametrize(("many", "off_loop"), [(200, True), (1, False)], ids=["many", "few"])
+@pytest.mark.parametrize("route", ["chat", "completions"])
+async def test_many_log_probabilities_are_rendered_outside_of_the_event_loop(
+    route: str, many: int, off_loop: bool, make_client: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    encode = msgspec.json.encode
+
+    def seen(value: object) -> bytes:
+        threads.append(threading.current_thread())
+        return encode(value)
+
+    entries = [entry(b"a", -1.0, (b"a", -1.0), (b"b", -2.0), (b"c", -3.0))] * many
+    script = [
+        delta(text="a" * many, token_ids=(7,) * many, logprobs=tuple(entries)),
+        delta(token_ids=(2,), finish_reason=FinishReason.STOP),
+    ]
+    client = await make_client(pipeline=ScriptedPipeline(script))
+    monkeypatch.setattr("ferry_runtime.api.replies.msgspec.json.encode", seen)
+    if route == "chat":
+        answer = await client.post("/v1/chat/completions", json=chat_body(logprobs=True, top_logprobs=3))
+    else:
+        answer = await client.post("/v1/completions", json=completion_body(logprobs=3))
+    assert answer.status_code == 200
+    assert threads
+    assert (threading.main_thread() not in threads) is off_loop

@@ -18,7 +18,7 @@ from ferry_runtime.api.prepare import (
     limits,
 )
 from ferry_runtime.api.render import ChatRenderer
-from ferry_runtime.api.replies import cache_headers, generate, json_response, stream
+from ferry_runtime.api.replies import cache_headers, generate, stream, whole_response
 from ferry_runtime.api.resolve import Wanted
 from ferry_runtime.api.schemas.answers import ChatChunk, ChatCompletion
 from ferry_runtime.api.schemas.chat import ChatBody
@@ -50,9 +50,9 @@ def chat_router(services: Services, documented: Documented) -> APIRouter:
                 services, request, [job], renderer, include_usage=include_usage, headers=headers
             )
         generation, account = await generate(services, request, [job])
-        answer = renderer.whole(generation.choices, generation.usage)
         account.succeeded(generation.cache, generation.output_tokens)
-        return json_response(answer, {**cache_headers(generation.cache), **headers})
+        headers = {**cache_headers(generation.cache), **headers}
+        return await whole_response(renderer, generation.choices, generation.usage, headers)
 
     return router
 

@@ -13,7 +13,7 @@ from ferry_runtime.api.offload import off_loop
 from ferry_runtime.api.openapi import Documented
 from ferry_runtime.api.prepare import PromptOf, check_length, check_model, generation_request, limits
 from ferry_runtime.api.render import CompletionRenderer
-from ferry_runtime.api.replies import cache_headers, generate, json_response, stream
+from ferry_runtime.api.replies import cache_headers, generate, stream, whole_response
 from ferry_runtime.api.resolve import Limits, Wanted, check_vocabulary, too_long
 from ferry_runtime.api.schemas.answers import Completion, CompletionChunk
 from ferry_runtime.api.schemas.completions import CompletionBody, OnePrompt
@@ -58,9 +58,9 @@ def completions_router(services: Services, documented: Documented) -> APIRouter:
             )
         generation, account = await generate(services, request, jobs)
         choices = _best(generation.choices, jobs[0].n, n)
-        answer = renderer.whole(choices, generation.usage)
         account.succeeded(generation.cache, generation.output_tokens)
-        return json_response(answer, {**cache_headers(generation.cache), **headers})
+        headers = {**cache_headers(generation.cache), **headers}
+        return await whole_response(renderer, choices, generation.usage, headers)
 
     return router
 
