@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from ferry_runtime.api.logprobs import CompletionLogprobsBuilder, chat_logprobs, joined
+from ferry_runtime.api.schemas.answers import ChatCompletion, Completion
 from ferry_runtime.engine.protocol import Alternative, FinishReason, TokenLogprob
 
 from .conftest import MakeClient
@@ -120,9 +121,10 @@ async def test_many_log_probabilities_are_rendered_outside_of_the_event_loop(
     threads: list[threading.Thread] = []
     encode = msgspec.json.encode
 
-    def seen(value: object) -> bytes:
-        threads.append(threading.current_thread())
-        return encode(value)
+    def seen(value: object, **options: Any) -> bytes:
+        if isinstance(value, ChatCompletion | Completion):
+            threads.append(threading.current_thread())
+        return encode(value, **options)
 
     entries = [entry(b"a", -1.0, (b"a", -1.0), (b"b", -2.0), (b"c", -3.0))] * many
     script = [
@@ -130,7 +132,7 @@ async def test_many_log_probabilities_are_rendered_outside_of_the_event_loop(
         delta(token_ids=(2,), finish_reason=FinishReason.STOP),
     ]
     client = await make_client(pipeline=ScriptedPipeline(script))
-    monkeypatch.setattr("ferry_runtime.api.replies.msgspec.json.encode", seen)
+    monkeypatch.setattr(msgspec.json, "encode", seen)
     if route == "chat":
         answer = await client.post("/v1/chat/completions", json=chat_body(logprobs=True, top_logprobs=3))
     else:
