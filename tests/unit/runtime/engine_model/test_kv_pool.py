@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -268,15 +268,12 @@ def test_slots_are_the_other_limit() -> None:
     assert [pool.admit(i, [1], 8) for i in range(3)] == [0, 0, None]
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "length"),
-    [
-        ([], [1], 0),
-        ([1], [2], 0),
-        ([1, 2], [1, 2], 2),
-        ([1, 2, 3], [1, 2], 2),
-        ([1, 2, 9, 4], [1, 2, 3, 4], 2),
-    ],
+@given(
+    head=st.lists(st.integers(0, 3), max_size=300),
+    a=st.lists(st.integers(0, 1), max_size=100),
+    b=st.lists(st.integers(0, 1), max_size=100),
 )
-def test_common_prefix(a: list[int], b: list[int], length: int) -> None:
-    assert common_prefix(a, b) == common_prefix(b, a) == length
+def test_common_prefix(head: list[int], a: list[int], b: list[int]) -> None:
+    a, b = head + a, head + b
+    expected = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    assert common_prefix(a, b) == expected

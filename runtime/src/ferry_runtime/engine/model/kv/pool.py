@@ -9,7 +9,7 @@ whenever a running sequence needs the room.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -103,7 +103,8 @@ class KvPool:
         if len(self._running) == len(self._slots) or self.running_blocks + needed > self.blocks:
             return None
         tokens = list(prompt)
-        source, length = self._best_source(tokens, len(tokens) - 1) if reuse else (None, 0)
+        items: tuple[Slot | Saved, ...] = (*self._slots, *self._saved) if reuse else ()
+        source, length = self._best_source(items, tokens)
         slot, source = self._take_slot(source, length, needed)
         if source is None:
             length = 0
@@ -117,7 +118,8 @@ class KvPool:
         """As `TorchRunner.adopt`."""
         slot = self._running[sequence]
         have = len(slot.tokens)
-        source, length = self._best_source(slot.prompt, len(slot.prompt) - 1, but=slot)
+        # What lies beside the slots came from one, and was looked at while it was there.
+        source, length = self._best_source((other for other in self._slots if other is not slot), slot.prompt)
         if source is None or length - have < MIN_KEPT_TOKENS:
             return have
         self._fill(slot, source, length)
@@ -149,16 +151,14 @@ class KvPool:
         yield from self._saved
 
     def _best_source(
-        self, prompt: list[int], limit: int, but: Slot | None = None
+        self, items: Iterable[Slot | Saved], prompt: list[int]
     ) -> tuple[Slot | Saved | None, int]:
-        """The longest usable head of ``prompt`` that somebody holds, of at most ``limit`` tokens."""
+        """The longest usable head of ``prompt`` that one of them holds. The last token is never part
+        of it: its logits are wanted."""
         best: Slot | Saved | None = None
         best_length = 0
-        items: tuple[Slot | Saved, ...] = (*self._slots, *self._saved)
         for item in items:
-            if item is but or not item.tokens:
-                continue
-            length = min(common_prefix(item.tokens, prompt), limit)
+            length = min(common_prefix(item.tokens, prompt), len(prompt) - 1)
             if self._reuse_step > 1 and isinstance(item, Slot) and item.sequence is not None:
                 length = min(length, len(item.prompt))  # what decoding computed has other bits
             length -= length % self._reuse_step
@@ -237,17 +237,15 @@ class KvPool:
 
 
 def common_prefix(a: list[int], b: list[int]) -> int:
-    """Length of the longest common head. Compares slices, which C does, not items."""
+    """Length of the longest common head. Compares growing slices, which C does, not items."""
     length = min(len(a), len(b))
-    if not length or a[0] != b[0]:
-        return 0
-    if a[:length] == b[:length]:
-        return length
-    low, high = 1, length  # a[:low] is equal, a[:high] is not
-    while high - low > 1:
-        middle = (low + high) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
+    low, step = 0, 32  # a[:low] equals b[:low]
+    while low < length:
+        high = min(low + step, length)
+        if a[low:high] == b[low:high]:
+            low, step = high, 2 * step
+        elif high - low == 1:
+            break
         else:
-            high = middle
+            length, step = high, (high - low) // 2
     return low
