@@ -72,7 +72,7 @@ def test_the_operator_reads_what_the_chart_sets(render):
     assert settings.cluster_wide
     assert settings.lease_name == "models-ferry-operator"
     assert settings.rollout is Rollout.ON_CHANGE
-    assert settings.runtime_image.startswith("ghcr.io/ferry-serving/ferry-runtime:")
+    assert settings.runtime_image.startswith("ferry-runtime:")
     chosen = from_environment(
         environment(
             render(_NAMESPACED, 'runtime={"image":"r:1","rollout":"Immediate"}', 'redis={"image":"v:2"}')

@@ -13,8 +13,8 @@ from enum import StrEnum
 from ferry_operator.errors import InvalidSettings
 
 _NAMESPACE = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
-DEFAULT_RUNTIME_IMAGE = "ghcr.io/ferry-serving/ferry-runtime:0.1.0"
-DEFAULT_REDIS_IMAGE = "docker.io/valkey/valkey:8.1"
+DEFAULT_RUNTIME_IMAGE = "ferry-runtime:0.1.0"
+DEFAULT_REDIS_IMAGE = "valkey/valkey:8.1"
 
 
 class Rollout(StrEnum):
