@@ -210,6 +210,20 @@ def test_prefixes_beside_the_slots_have_a_bound_of_their_own() -> None:
     assert pool.kept_blocks == 8
 
 
+def test_the_latest_prefixes_are_kept_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ferry_runtime.engine.model.kv.pool.MAX_SAVED", 2)
+    pool = make_pool(slots=1, blocks=100)
+    prompts = [[i + 1] * 64 for i in range(5)]
+    for i, prompt in enumerate(prompts):
+        pool.admit(i, prompt, 64)
+        compute(pool, i, prompt, 0, 64)
+        pool.release(i, prompt)
+    assert pool.kept_blocks == 12
+    for i, expected in ((4, 64), (3, 64), (2, 64), (0, 0)):
+        assert pool.admit(i, [*prompts[i], 0], 65) == expected
+        pool.release(i)
+
+
 def test_sequences_that_run_share_a_head() -> None:
     pool = make_pool()
     head = list(range(80))

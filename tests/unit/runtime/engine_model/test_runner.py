@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ferry_api.runtime_config import Numerics
 from ferry_runtime.engine.model.contract import Row, Want
 from ferry_runtime.engine.model.runner import TorchRunner
 
@@ -102,6 +103,22 @@ def test_a_row_of_nan_does_not_reach_its_neighbours_or_successors(runner: TorchR
     assert all(logits.isfinite().all() for logits in runner.step([], rows).values())
     for sequence in (2, 3, 4):
         runner.release(sequence)
+
+
+@pytest.mark.parametrize("numerics", list(Numerics))
+def test_what_is_not_finite_is_never_reused(tmp_path: Path, numerics: Numerics) -> None:
+    save_tiny_model("llama", tmp_path)
+    runner = load(tmp_path, slots=3, numerics=numerics)
+    prompt = random_prompts(1, [65])[0]
+    runner.admit(0, prompt, 70)
+    runner.step([], [Row(0, tuple(prompt[:64]), 0, Want.NONE)])
+    runner._pool.arena.layers[0][runner._pool.running(0).index, 3] = torch.nan
+    assert runner.step([], [Row(0, tuple(prompt[64:]), 64)])[0].isnan().all()
+    assert runner.admit(1, prompt, 70) == 0
+    assert runner.adopt(1) == 0
+    runner.release(0, tokens=prompt)
+    assert runner.admit(2, prompt, 70) == 0
+    assert runner.adopt(1) == 0
 
 
 def test_adopted_tokens_are_not_computed_again(runner: TorchRunner) -> None:

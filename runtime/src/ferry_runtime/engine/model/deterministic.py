@@ -112,6 +112,7 @@ class DeterministicRunner(TorchRunner):
             self._decoder.spec, self._pool.arena, [(span.slot, span) for span in spans], width=1
         )
         hidden = self._hidden(tokens, positions, attention)
+        self._spoil(rows, hidden[[span.slot for span in spans]])
         logits = self._decoder.logits(hidden)
         return (
             (row.sequence, logits[span.slot : span.slot + 1]) for row, span in zip(rows, spans, strict=True)
@@ -125,6 +126,7 @@ class DeterministicRunner(TorchRunner):
         last = self._decoder.spec.context - 1
         positions = [min(span.start + i, last) for i in range(CHUNK_TOKENS)]
         hidden = self._hidden([*row.token_ids, *[0] * padding], positions, attention)
+        self._spoil([row], hidden[: span.count])
         if row.want is Want.NONE:
             return {}
         wanted = range(0 if row.want is Want.ALL else span.count - 1, span.count)

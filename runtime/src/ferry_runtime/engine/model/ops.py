@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -84,8 +83,3 @@ def _half_rms_norm(weight: torch.Tensor, eps: float, *, scale_before_cast: bool)
 def softcap(x: torch.Tensor, limit: float) -> torch.Tensor:
     """limit · tanh(x / limit), in place."""
     return x.div_(limit).tanh_().mul_(limit)
-
-
-def is_finite(x: torch.Tensor) -> bool:
-    """Of a whole tensor, without a mask as large as it: any NaN or infinity shows in the sum."""
-    return math.isfinite(float(x.sum(dtype=torch.float32)))

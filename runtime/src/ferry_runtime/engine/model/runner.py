@@ -65,7 +65,9 @@ class TorchRunner:
         )
         tokens = [token for row in rows for token in row.token_ids]
         positions = [row.start + i for row in rows for i in range(len(row.token_ids))]
-        logits = self._logits(rows, self._hidden(tokens, positions, attention))
+        hidden = self._hidden(tokens, positions, attention)
+        logits = self._logits(rows, hidden)
+        self._spoil(rows, hidden)
         for row in rows:
             self._pool.extend(row.sequence, row.start, row.token_ids)
         return logits
@@ -107,6 +109,17 @@ class TorchRunner:
         logits = self._decoder.logits(hidden)
         parts = torch.split(logits[: len(wanted)], [count for _, count in ranges])
         return {sequence: part for (sequence, _), part in zip(ranges, parts, strict=True)}
+
+    def _spoil(self, rows: Sequence[Row], hidden: torch.Tensor) -> None:
+        """Note whose values are not finite: what they left in memory must not be reused."""
+        finite = torch.isfinite(hidden.sum(dim=-1, dtype=torch.float32))
+        if bool(finite.all()):
+            return
+        at = 0
+        for row in rows:
+            if not bool(finite[at : at + len(row.token_ids)].all()):
+                self._pool.spoil(row.sequence)
+            at += len(row.token_ids)
 
     def _padding(self, rows: int) -> int:
         """Rows to add, since every new shape costs memory."""

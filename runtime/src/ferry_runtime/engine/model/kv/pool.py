@@ -32,6 +32,7 @@ class Slot:
     tokens: list[int] = field(default_factory=list)  # whose keys and values the row holds
     blocks: int = 0
     used: int = 0  # the clock's time
+    spoiled: bool = False  # holds what is not finite: for its own sequence only
 
 
 @dataclass
@@ -88,6 +89,10 @@ class KvPool:
         """Note that keys and values of ``tokens`` at ``start`` are now computed."""
         self._running[sequence].tokens[start:] = tokens
 
+    def spoil(self, sequence: SequenceId) -> None:
+        """Keep a sequence's keys and values from others: some are not finite."""
+        self._running[sequence].spoiled = True
+
     def admit(
         self, sequence: SequenceId, prompt: Sequence[int], capacity: int, *, reuse: bool = True
     ) -> int | None:
@@ -132,9 +137,9 @@ class KvPool:
         keep = common_prefix(slot.tokens, list(tokens))
         if self._reuse_step > 1:
             keep = min(keep, len(slot.prompt)) // self._reuse_step * self._reuse_step
-        if keep < MIN_KEPT_TOKENS:
+        if keep < MIN_KEPT_TOKENS or slot.spoiled:
             keep = 0
-        slot.sequence, slot.prompt = None, []
+        slot.sequence, slot.prompt, slot.spoiled = None, [], False
         self._shrink(slot, keep)
         slot.used = next(self._clock)
 
@@ -158,6 +163,8 @@ class KvPool:
         best: Slot | Saved | None = None
         best_length = 0
         for item in items:
+            if isinstance(item, Slot) and item.spoiled:
+                continue
             length = min(common_prefix(item.tokens, prompt), len(prompt) - 1)
             if self._reuse_step > 1 and isinstance(item, Slot) and item.sequence is not None:
                 length = min(length, len(item.prompt))  # what decoding computed has other bits
@@ -210,18 +217,28 @@ class KvPool:
         held_elsewhere = any(
             common_prefix(item.tokens, slot.tokens) == len(slot.tokens) for item in others if item is not slot
         )
-        # Both copies exist for a moment, and the bound holds in that moment too.
-        room = min(
-            self.blocks - self.running_blocks - self.kept_blocks,
-            self._saved_blocks - sum(saved.blocks for saved in self._saved),
-        )
-        if slot.tokens and not held_elsewhere and slot.blocks <= room and len(self._saved) < MAX_SAVED:
+        if slot.tokens and not held_elsewhere and self._make_room_beside(slot):
             memory = self.arena.save(slot.index, len(slot.tokens))
             self._saved = [
                 saved for saved in self._saved if common_prefix(saved.tokens, slot.tokens) < len(saved.tokens)
             ]
             self._saved.append(Saved(slot.tokens, memory, slot.blocks, slot.used))
         self._shrink(slot, 0)
+
+    def _make_room_beside(self, slot: Slot) -> bool:
+        """Give up older saved prefixes until a copy of the slot's fits, or say that it never will."""
+        while True:
+            # Both copies exist for a moment, and the bound holds in that moment too.
+            room = min(
+                self.blocks - self.running_blocks - self.kept_blocks,
+                self._saved_blocks - sum(saved.blocks for saved in self._saved),
+            )
+            if slot.blocks <= room and len(self._saved) < MAX_SAVED:
+                return True
+            older = [saved for saved in self._saved if saved.used < slot.used]
+            if not older:
+                return False
+            self._evict(min(older, key=lambda saved: saved.used))
 
     def _shrink(self, slot: Slot, tokens: int) -> None:
         """Keep only the first tokens of a slot that no sequence runs in."""
