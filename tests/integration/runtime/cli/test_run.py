@@ -25,6 +25,12 @@ spec:
   cache: {similarityThreshold: 0.80}
   drainTimeout: 3m
 """
+EXAMPLE = (Path(__file__).parents[4] / "examples" / "smollm2.yaml").read_text()
+CHAT = {
+    "model": "smollm2",
+    "stream": True,
+    "messages": [{"role": "user", "content": "What is the capital of France?"}],
+}
 QUESTION = {"prompt": "What is the capital of France?", "max_new_tokens": 12}
 
 
@@ -42,6 +48,7 @@ def _family(pid: int) -> list[psutil.Process]:
 def test_from_manifest_to_answer_and_back(
     smollm2_dir: Path, manifest: Path, ferry_server: Callable[..., object]
 ) -> None:
+    manifest.write_text(EXAMPLE)
     server = ferry_server(manifest)
     server.wait_listening()
     waiting = server.client.post("/generate", json=QUESTION)
@@ -52,8 +59,14 @@ def test_from_manifest_to_answer_and_back(
     answer = server.client.post("/generate", json=QUESTION)
     assert "Paris" in answer.json()["generated_text"]
 
+    # As the README asks, generated and from the cache.
+    for control in ("no-store, no-cache", "no-store, no-cache", "max-age=60", "max-age=60"):
+        chat = server.client.post("/v1/chat/completions", json=CHAT, headers={"cache-control": control})
+        chunks = [json.loads(line[6:]) for line in chat.text.splitlines() if line.startswith("data: {")]
+        assert "Paris" in "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+
     # What it prints is what works.
-    assert "demo is ready after" in server.output
+    assert "smollm2 is ready after" in server.output
     assert f"curl -s {server.url}/generate" in server.output
 
     # The HTTP process holds no torch: neither imported nor mapped.
@@ -62,9 +75,9 @@ def test_from_manifest_to_answer_and_back(
     assert psutil.Process(server.process.pid).memory_info().rss < 250e6
 
     # The manifest is reread: a hot value applies, a wrong one is said and does not.
-    manifest.write_text(SMOLLM2.replace("0.80", "0.91"))
+    manifest.write_text(EXAMPLE.replace("0.80", "0.91"))
     _until(lambda: "new configuration applied" in server.output)
-    manifest.write_text(SMOLLM2.replace("0.80", "high"))
+    manifest.write_text(EXAMPLE.replace("0.80", "high"))
     _until(lambda: "was not applied" in server.output)
     assert server.client.get("/readyz").status_code == 200
 
