@@ -292,3 +292,10 @@ async def test_more_prompt_ids_than_the_context_are_counted_not_looked_at(client
     answer = await client.post("/v1/completions", json={"model": MODEL, "prompt": [999_999] * 200_000})
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize("limit", ["x", "1.5", "", "9" * 5000], ids=["word", "fraction", "nothing", "digits"])
+async def test_a_wrong_query_parameter_is_said_as_a_sentence(client: httpx.AsyncClient, limit: str) -> None:
+    answer = await client.get("/recent-requests", params={"limit": limit})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("limit must be ")

@@ -109,6 +109,9 @@ def _bound(details: ErrorDetails) -> str:
 
 _MESSAGES = {
     "missing": lambda _: "is required",
+    "int_parsing": lambda _: "must be a whole number",
+    "int_from_float": lambda _: "must be a whole number",
+    "int_parsing_size": lambda _: "must be a whole number of fewer digits",
     "too_long": lambda details: f"must hold at most {details.get('ctx', {}).get('max_length')} items",
     "too_short": lambda details: f"must hold at least {details.get('ctx', {}).get('min_length')} item",
     "string_too_long": lambda details: (
