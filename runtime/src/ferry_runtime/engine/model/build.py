@@ -78,12 +78,12 @@ class _Builder:
             key_norm=self._optional_norm(layer.key_norm, spec.head_dim),
             rope=layer.attention.rope,
             output=self._linear(layer.output, (hidden,), inner),
-            post_attention_norm=self._optional_norm(layer.post_attention_norm, hidden),
+            post_attention_norm=self._optional_norm(layer.post_attention_norm, hidden, torch.float32),
             mlp_norm=self._norm(layer.mlp_norm, hidden),
             up=self._linear(layer.up, (width,) * len(layer.up.names), hidden),
             activation=gated(layer.activation) if layer.gated else activation(layer.activation),
             down=self._linear(layer.down, (hidden,), width),
-            post_mlp_norm=self._optional_norm(layer.post_mlp_norm, hidden),
+            post_mlp_norm=self._optional_norm(layer.post_mlp_norm, hidden, torch.float32),
         )
 
     def ends(self) -> Ends:
@@ -128,21 +128,22 @@ class _Builder:
         self.parameters += weight.numel()
         return self._linears.build(weight, None)
 
-    def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _keep(self, tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
         self.parameters += tensor.numel()
-        return self._linears.keep(tensor)
+        return self._linears.keep(tensor, dtype)
 
-    def _optional_norm(self, spec: NormSpec | None, size: int) -> Op | None:
-        return None if spec is None else self._norm(spec, size)
+    def _optional_norm(self, spec: NormSpec | None, size: int, out: torch.dtype | None = None) -> Op | None:
+        return None if spec is None else self._norm(spec, size, out)
 
-    def _norm(self, spec: NormSpec, size: int) -> Op:
+    def _norm(self, spec: NormSpec, size: int, out: torch.dtype | None = None) -> Op:
+        out = out or self._linears.dtype
         if not spec.affine:
-            return norm(spec, None, None, size)
-        weight = self._keep(self._checkpoint.tensor(f"{spec.name}.weight", (size,)))
+            return norm(spec, None, None, out)
+        weight = self._keep(self._checkpoint.tensor(f"{spec.name}.weight", (size,)), torch.float32)
         bias = None
         if spec.kind is NormKind.LAYER:
-            bias = self._keep(self._checkpoint.tensor(f"{spec.name}.bias", (size,)))
-        return norm(spec, weight, bias, size)
+            bias = self._keep(self._checkpoint.tensor(f"{spec.name}.bias", (size,)), torch.float32)
+        return norm(spec, weight, bias, out)
 
     def _linear(self, spec: ProjectionSpec, outputs: tuple[int, ...], inputs: int) -> Linear:
         weights, biases = [], []

@@ -1,5 +1,8 @@
 """A decoder-only transformer over a packed batch: all tokens of a step in one [tokens, hidden] matrix.
 
+The sum that runs through the layers is fp32 in half-precision models too: rounding it after every
+layer is most of what they lose, and it costs no time to keep.
+
 Rows of several sequences stand beside each other; only attention knows which token belongs to which.
 One forward for every family: Python's share of a decode step counts on CPUs, and transformers' own
 modules take as long in Python as the small models' matrices do.
@@ -81,6 +84,7 @@ class Decoder:
         self, spec: DecoderSpec, ends: Ends, layers: Sequence[Layer], rotations: Sequence[Rotation]
     ) -> None:
         self.spec = spec
+        self.dtype = ends.tokens.dtype
         self._ends = ends
         self._layers = tuple(layers)
         self._rotations = tuple(rotations)
@@ -94,16 +98,15 @@ class Decoder:
         for index, (layer, forward) in enumerate(zip(self._layers, self._forwards, strict=True)):
             x = forward(self, index, layer, x, step)
         ends = self._ends
-        if ends.norm is not None:
-            x = ends.norm(x)
+        x = x.to(self.dtype) if ends.norm is None else ends.norm(x)
         return x if ends.project_out is None else ends.project_out(x)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """[rows, hidden] → float32 [rows, vocab]."""
-        logits = self._ends.head(hidden)
+        logits = self._ends.head(hidden).float()
         if self._ends.logit_softcap is not None:
             logits = softcap(logits, self._ends.logit_softcap)
-        return logits.float()
+        return logits
 
     def _embed(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         ends = self._ends
@@ -114,7 +117,7 @@ class Decoder:
             x = ends.project_in(x)
         if ends.positions is not None:
             x = x + ends.positions[positions + ends.position_offset]
-        return x
+        return x.float()
 
     def attend(self, index: int, layer: Layer, x: torch.Tensor, step: Pass) -> torch.Tensor:
         heads, kv_heads, head_dim = self._heads
@@ -132,21 +135,22 @@ def _pre(self: Decoder, index: int, layer: Layer, x: torch.Tensor, step: Pass) -
     branch = self.attend(index, layer, layer.input_norm(x), step)
     if layer.post_attention_norm is not None:
         branch = layer.post_attention_norm(branch)
-    x = branch.add_(x)
+    x.add_(branch)
     branch = layer.mlp(layer.mlp_norm(x))
     if layer.post_mlp_norm is not None:
         branch = layer.post_mlp_norm(branch)
-    return branch.add_(x)
+    return x.add_(branch)
 
 
 def _post(self: Decoder, index: int, layer: Layer, x: torch.Tensor, step: Pass) -> torch.Tensor:
-    x = layer.input_norm(self.attend(index, layer, x, step).add_(x))
-    return layer.mlp_norm(layer.mlp(x).add_(x))
+    dtype = self.dtype
+    x = layer.input_norm(x.add_(self.attend(index, layer, x.to(dtype), step))).float()
+    return layer.mlp_norm(x.add_(layer.mlp(x.to(dtype)))).float()
 
 
 def _parallel(self: Decoder, index: int, layer: Layer, x: torch.Tensor, step: Pass) -> torch.Tensor:
     branch = self.attend(index, layer, layer.input_norm(x), step)
-    return layer.mlp(layer.mlp_norm(x)).add_(branch).add_(x)
+    return x.add_(layer.mlp(layer.mlp_norm(x))).add_(branch)
 
 
 _Forward = Callable[[Decoder, int, Layer, torch.Tensor, Pass], torch.Tensor]

@@ -52,15 +52,15 @@ class LinearFactory:
             return packed_linear(table, None, self.rows)
         return plain_linear(table, None)
 
-    def keep(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor that is used as it is."""
-        kept = self.convert(tensor)
+    def keep(self, tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """A tensor that is used as it is, in the model's dtype unless another is given."""
+        kept = self.convert(tensor, dtype)
         self.weights_bytes += _bytes(kept)
         return kept
 
-    def convert(self, tensor: torch.Tensor) -> torch.Tensor:
+    def convert(self, tensor: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
         """In memory of our own: the file's mapping may go."""
-        return tensor.to(device=self.device, dtype=self.dtype, copy=True).contiguous()
+        return tensor.to(device=self.device, dtype=dtype or self.dtype, copy=True).contiguous()
 
     def _packs(self, weight: torch.Tensor) -> bool:
         if not can_pack(self.device):

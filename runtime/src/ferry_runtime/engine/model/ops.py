@@ -55,29 +55,18 @@ def gated(name: str) -> Op:
     return combine
 
 
-def norm(spec: NormSpec, weight: torch.Tensor | None, bias: torch.Tensor | None, size: int) -> Op:
-    """``weight`` and ``bias`` in the model's dtype, [size]; statistics are taken in fp32."""
-    shape, eps = (size,), spec.eps
+def norm(spec: NormSpec, weight: torch.Tensor | None, bias: torch.Tensor | None, out: torch.dtype) -> Op:
+    """Over the last dimension, computed in fp32 and returned as ``out``.
+
+    ``weight`` and ``bias`` are fp32, [size]. Half-precision models' values are rounded once, after
+    the scaling (transformers' Llama rounds before it as well).
+    """
+    eps = spec.eps
     if spec.kind is NormKind.LAYER:
-        return lambda x: F.layer_norm(x, shape, weight, bias, eps)
-    if weight is None:
-        return lambda x: F.rms_norm(x, shape, None, eps)
-    if weight.dtype == torch.float32:
-        scale = weight + 1.0 if spec.kind is NormKind.RMS_OFFSET else weight
-        return lambda x: F.rms_norm(x, shape, scale, eps)
-    wide = weight.float() + 1.0 if spec.kind is NormKind.RMS_OFFSET else weight
-    return _half_rms_norm(wide, eps, scale_before_cast=spec.kind is NormKind.RMS_OFFSET)
-
-
-def _half_rms_norm(weight: torch.Tensor, eps: float, *, scale_before_cast: bool) -> Op:
-    """Half precision: Llama casts the normed values before it scales them, Gemma after."""
-
-    def apply(x: torch.Tensor) -> torch.Tensor:
-        wide = x.float()
-        normed = F.rms_norm(wide, wide.shape[-1:], weight if scale_before_cast else None, eps)
-        return normed.to(x.dtype) if scale_before_cast else normed.to(x.dtype) * weight
-
-    return apply
+        return lambda x: F.layer_norm(x.float(), x.shape[-1:], weight, bias, eps).to(out)
+    if weight is not None and spec.kind is NormKind.RMS_OFFSET:
+        weight = weight + 1.0
+    return lambda x: F.rms_norm(x.float(), x.shape[-1:], weight, eps).to(out)
 
 
 def softcap(x: torch.Tensor, limit: float) -> torch.Tensor:
