@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
 PROMPTS = 64
-TOKENS = 6
+TOKENS = 3
 LONGEST = 500
 
 
