@@ -7,6 +7,7 @@ one; the ratios are taken within a round, so a machine that drifts does not bend
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from pathlib import Path
@@ -23,7 +24,7 @@ from bench.workload import Work, mixed
 
 MANIFEST = Path(__file__).parent / "manifests" / "engine.yaml"
 CLIENTS = 8
-REQUESTS = 64
+REQUESTS = 96  # many, since towards the end fewer than eight are open
 ROUNDS = 3
 ALONE = 10  # one by one is slow: the first few requests of the round stand for all
 
@@ -65,6 +66,13 @@ async def _drive(server: Server, model: str, works: list[Work], livez: list[floa
     return tokens / elapsed
 
 
+def _weights_megabytes(directory: Path) -> float:
+    """What the engine holds of a checkpoint with a tied output layer: that table twice."""
+    config = json.loads((directory / "config.json").read_text())
+    stored = sum(path.stat().st_size for path in directory.glob("*.safetensors"))
+    return (stored + 4 * config["vocab_size"] * config["hidden_size"]) / 1e6
+
+
 def run(results: Path) -> None:
     report = Report("engine", read_environment())
     threads = len(os.sched_getaffinity(0))
@@ -83,6 +91,7 @@ def run(results: Path) -> None:
                 padded.append(peer.tokens_per_second(works, CLIENTS))
                 alone.append(peer.tokens_per_second(works[:ALONE], 1))
         memory = server.resident_megabytes()
+        memory["of it weights"] = _weights_megabytes(model_directory())
         metrics = httpx.get(f"{server.url}/metrics").text
     report.fact("tokens/s, Ferry, 8 clients over HTTP", spread(ferry))
     report.fact("tokens/s, transformers padded batch of 8", spread(padded))

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ferry_api.runtime_config import ColdConfig
+from ferry_runtime.engine.environment import engine_environment
 from ferry_runtime.engine.protocol import (
     EngineState,
     EngineStats,
@@ -75,7 +76,7 @@ class ProcessBackend:
         self._failure = ""
         self._last_sign = time.monotonic()
         self._tasks: set[asyncio.Task[None]] = set()
-        command = ChildCommand(name="engine", module=worker_module, env=env or {})
+        command = ChildCommand(name="engine", module=worker_module, env={**engine_environment(), **(env or {})})
         self._supervisor = Supervisor(command, self, FromWorker, backoff=backoff)
 
     @property

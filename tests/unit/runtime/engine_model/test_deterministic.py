@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from ferry_api.runtime_config import DType, Numerics
+from ferry_runtime.engine.environment import engine_environment
 from ferry_runtime.engine.model.contract import Row, Want
 from ferry_runtime.engine.model.deterministic import CHUNK_TOKENS
 from ferry_runtime.engine.model.runner import TorchRunner
@@ -138,6 +140,7 @@ def test_two_threads(tmp_path: Path) -> None:
         text=True,
         timeout=100,
         check=False,
+        env={**os.environ, **engine_environment()},
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout == "Deterministic 2\n"
@@ -146,8 +149,6 @@ def test_two_threads(tmp_path: Path) -> None:
 _LOAD_WITH_TWO_THREADS = """
 import sys
 from pathlib import Path
-from ferry_runtime.engine.model.threads import let_threads_sleep
-let_threads_sleep()
 import torch
 from ferry_api.runtime_config import BatchingConfig, ColdConfig, EngineConfig, ModelConfig
 from ferry_runtime.engine.model.load import load_runner

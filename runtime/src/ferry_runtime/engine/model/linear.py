@@ -1,14 +1,15 @@
 """Linear layers in the form that is quickest on this machine.
 
-On CPUs oneDNN multiplies faster by a matrix that it has laid out itself. What that gains differs by
-shape, dtype and processor (from nothing to a factor of two), so it is measured, once per shape.
+On CPUs oneDNN multiplies faster by a matrix that it has laid out itself: by a quarter over all of a
+small model's products in fp32, at 8 rows as at 64, once its pages are large (`engine.environment`).
+Timing one matrix by itself shows the opposite for some shapes, since it then stays in the processor's
+cache, as it never does in a step: so this is not decided by measuring at load.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -16,38 +17,29 @@ import torch.nn.functional as F  # noqa: N812
 Linear = Callable[[torch.Tensor], torch.Tensor]
 """[tokens, inputs] → [tokens, outputs]."""
 
-_ROUNDS = 12
-_SECONDS = 0.05  # for a shape's rounds, after the first few
-_CLEARLY = 0.85  # packed is the rule: noise must not decide against it
-
 
 @dataclass
 class LinearFactory:
-    """Builds linear layers for a decode batch of ``rows`` rows.
-
-    ``pack``: None measures per shape; Deterministic numerics fix it, since another kernel means
-    other bits.
-    """
+    """Builds linear layers for a decode batch of ``rows`` rows."""
 
     rows: int
     dtype: torch.dtype
     device: torch.device
-    pack: bool | None = None
+    pack: bool = True  # where it can be done
     weights_bytes: int = 0
-    _choices: dict[tuple[int, ...], bool] = field(default_factory=dict)
 
     def build(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
         """``weight`` is [outputs, inputs]; the caller lets go of it, so only one copy stays."""
         weight = self.convert(weight)
         bias = None if bias is None else self.convert(bias)
         self.weights_bytes += _bytes(weight) + (0 if bias is None else _bytes(bias))
-        if self._packs(weight):
+        if self._packs:
             return packed_linear(weight, bias, self.rows)
         return plain_linear(weight, bias)
 
     def build_shared(self, table: torch.Tensor) -> Linear:
         """For a matrix that stays in memory anyway (tied embeddings): packed it costs a second copy."""
-        if self._packs(table):
+        if self._packs:
             self.weights_bytes += _bytes(table)
             return packed_linear(table, None, self.rows)
         return plain_linear(table, None)
@@ -62,15 +54,9 @@ class LinearFactory:
         """In memory of our own: the file's mapping may go."""
         return tensor.to(device=self.device, dtype=dtype or self.dtype, copy=True).contiguous()
 
-    def _packs(self, weight: torch.Tensor) -> bool:
-        if not can_pack(self.device):
-            return False
-        if self.pack is not None:
-            return self.pack
-        shape = tuple(weight.shape)
-        if shape not in self._choices:
-            self._choices[shape] = _packs_well(weight, self.rows)
-        return self._choices[shape]
+    @property
+    def _packs(self) -> bool:
+        return self.pack and can_pack(self.device)
 
 
 def can_pack(device: torch.device) -> bool:
@@ -94,28 +80,6 @@ def packed_linear(weight: torch.Tensor, bias: torch.Tensor | None, rows: int) ->
         return result
 
     return linear
-
-
-def _packs_well(weight: torch.Tensor, rows: int) -> bool:
-    x = torch.randn(rows, weight.shape[1]).to(weight.dtype)
-    packed, plain = fastest((packed_linear(weight, None, rows), plain_linear(weight, None)), x)
-    return plain > packed * _CLEARLY
-
-
-def fastest(linears: Sequence[Linear], x: torch.Tensor) -> list[float]:
-    """Seconds of each one's quickest call, taken in turns: noise from others only ever adds."""
-    for linear in linears:
-        linear(x)
-    best = [float("inf")] * len(linears)
-    deadline = time.perf_counter() + _SECONDS
-    for round_ in range(_ROUNDS):
-        for index, linear in enumerate(linears):
-            started = time.perf_counter()
-            linear(x)
-            best[index] = min(best[index], time.perf_counter() - started)
-        if round_ >= 2 and time.perf_counter() > deadline:
-            break
-    return best
 
 
 def _bytes(tensor: torch.Tensor) -> int:

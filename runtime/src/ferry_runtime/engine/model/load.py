@@ -59,7 +59,7 @@ def load_runner(
     )
     deterministic = cold.engine.numerics is Numerics.DETERMINISTIC
     rows = fixed_rows(slots) if deterministic else slots
-    linears = LinearFactory(rows, dtype, device, pack=True if deterministic else None)
+    linears = LinearFactory(rows, dtype, device)
     built = build_decoder(spec, checkpoint, linears, lambda share: report("weights", share))
     pool = _pool(spec, cold, context, device, dtype)
     info = _info(built, pool, cold, context, eos_token_ids(directory, config, spec.eos_token_id))

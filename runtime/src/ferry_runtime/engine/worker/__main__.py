@@ -2,7 +2,6 @@
 
 import sys
 
-from ferry_runtime.engine.model.threads import let_threads_sleep
 from ferry_runtime.engine.wire import ToWorker
 from ferry_runtime.process import connect
 
@@ -10,7 +9,6 @@ from ferry_runtime.process import connect
 def main() -> int:
     # Connected before torch is imported, which takes seconds: from here on it dies with its parent.
     channel = connect(ToWorker)
-    let_threads_sleep()
     from ferry_runtime.engine.model.load import load_runner  # noqa: PLC0415
     from ferry_runtime.engine.worker.main import run  # noqa: PLC0415
 
