@@ -13,6 +13,7 @@ SCENARIOS = {
     "engine": "throughput over HTTP beside transformers, /livez under load, memory, time to ready",
     "mixed": "short and long requests at 1.2 times capacity, beside first come first served",
     "ramp": "1 to 50 users, adaptive batching beside fixed",
+    "stall": "gaps between tokens of running streams while a prompt of 6,000 tokens is computed",
     "soak": "ten minutes at 1.5 times capacity: memory and file descriptors",
 }
 

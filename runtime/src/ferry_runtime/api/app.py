@@ -16,6 +16,7 @@ from ferry_runtime.api.openapi import Documented
 from ferry_runtime.api.routes.cache import cache_router
 from ferry_runtime.api.routes.chat import chat_router
 from ferry_runtime.api.routes.completions import completions_router
+from ferry_runtime.api.routes.docs import docs_router
 from ferry_runtime.api.routes.embeddings import embeddings_router
 from ferry_runtime.api.routes.generate import generate_router
 from ferry_runtime.api.routes.health import health_router
@@ -39,6 +40,7 @@ ROUTERS: tuple[RouterFactory, ...] = (
     health_router,
     metrics_router,
     cache_router,
+    docs_router,
 )
 
 
@@ -48,8 +50,8 @@ def create_app(services: Services) -> FastAPI:
         title="Ferry",
         version=VERSION,
         description="Batched and cached LLM inference with an OpenAI-compatible API.",
+        docs_url=None,  # FastAPI's own page loads its script from a CDN
         redoc_url=None,
-        swagger_ui_oauth2_redirect_url=None,
         # A redirect for a trailing slash would answer before the guard knows the route.
         redirect_slashes=False,
     )

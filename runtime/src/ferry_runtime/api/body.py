@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -17,10 +19,23 @@ from ferry_runtime.errors import InvalidRequest
 B = TypeVar("B", bound=Body)
 
 
-async def read_body(request: Request, model: type[B], limit: int) -> B:
-    """``limit`` is in bytes. Raises InvalidRequest, Refusal 413 or 415, ClientDisconnected."""
-    _check_headers(request, limit)
-    body = await _read(request, limit)
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    size: int = 4 * 1024 * 1024  # bytes
+    seconds: float = 60.0  # until all of it has arrived
+
+
+async def read_body(request: Request, model: type[B], limits: BodyLimits) -> B:
+    """Raises InvalidRequest, Refusal 408, 413 or 415, ClientDisconnected."""
+    _check_headers(request, limits.size)
+    try:
+        async with asyncio.timeout(limits.seconds):
+            body = await _read(request, limits.size)
+    except TimeoutError:
+        raise Refusal(
+            408, f"The body did not arrive within {limits.seconds:g} seconds.",
+            code="body_timeout", headers={"connection": "close"},
+        ) from None  # fmt: skip
     context_of(request).body_bytes = len(body)
     return await off_loop(len(body), _parse, body, model)
 

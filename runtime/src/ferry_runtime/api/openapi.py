@@ -24,6 +24,7 @@ _ERRORS = {
     401: "No valid API key.",
     403: "The API key is not an admin's.",
     404: "No such model or path.",
+    408: "The body did not arrive in time.",
     413: "The body is too large.",
     415: "The body is compressed.",
     429: "The queue is full; see Retry-After.",

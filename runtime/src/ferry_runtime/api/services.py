@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from ferry_api.runtime_config import RuntimeConfig
 from ferry_runtime.api.auth.policy import AuthPolicy
+from ferry_runtime.api.body import BodyLimits
 from ferry_runtime.api.recent import RecentRequests
 from ferry_runtime.api.summary import Summary
 from ferry_runtime.cache.control import CacheControl
@@ -85,7 +86,7 @@ class Services:
     recent: RecentRequests = field(default_factory=RecentRequests)
     summary: Summary = field(default_factory=Summary)
     routers: tuple[APIRouter, ...] = ()
-    max_body_bytes: int = 4 * 1024 * 1024
+    body: BodyLimits = BodyLimits()
     write_timeout_seconds: float = 60.0  # a client that reads nothing for so long has left
 
     @property

@@ -225,7 +225,7 @@ async def test_a_body_may_come_in_chunks_without_a_length(client: httpx.AsyncCli
 
 
 async def test_the_limit_holds_for_declared_and_for_chunked_bodies(make_client: MakeClient) -> None:
-    client = await make_client(max_body_bytes=1000)
+    client = await make_client(body=BodyLimits(size=1000))
     sent = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -243,6 +243,20 @@ async def test_the_limit_holds_for_declared_and_for_chunked_bodies(make_client: 
     assert (
         await client.post(CHAT, content=json.dumps(chat_body()).ljust(1000), headers=JSON)
     ).status_code == 200
+
+
+async def test_a_body_that_drips_in_is_refused_in_time(make_client: MakeClient) -> None:
+    client = await make_client(body=BodyLimits(seconds=0.1))
+
+    async def dripping() -> AsyncIterator[bytes]:
+        for byte in json.dumps(chat_body()).encode():
+            yield bytes([byte])
+            await asyncio.sleep(0.02)
+
+    response = await client.post(CHAT, content=dripping(), headers=JSON)
+    assert response.status_code == 408
+    assert error_of(response.json())["code"] == "body_timeout"
+    await still_serves(client)
 
 
 @pytest.mark.parametrize(

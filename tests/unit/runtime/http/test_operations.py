@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
@@ -259,7 +260,18 @@ async def test_the_document_describes_every_body_answer_and_error(client: httpx.
     assert "text/event-stream" in document["paths"][CHAT]["post"]["responses"]["200"]["content"]
     for reference in _references(document):
         assert reference.removeprefix("#/components/schemas/") in schemas
-    assert (await client.get("/docs")).status_code == 200
+
+
+async def test_the_documents_page_needs_nothing_from_another_host(client: httpx.AsyncClient) -> None:
+    page = await client.get("/docs")
+    addresses = re.findall(r"(?:src|href|url)[=:] ?[\"']([^\"']*)", page.text)
+    assert addresses
+    for address in addresses:
+        if address == "data:,":
+            continue
+        found = await client.get(str(page.url.join(address)))
+        assert (found.status_code, page.url.join(address).host) == (200, page.url.host), address
+        assert len(found.content) > 1000
 
 
 def _references(value: Any) -> list[str]:

@@ -27,6 +27,8 @@ KEY_ROUTES = frozenset(
         "POST /detokenize",
         "GET /version",
         "GET /docs",
+        "GET /docs/swagger-ui.js",
+        "GET /docs/swagger-ui.css",
         "GET /openapi.json",
     }
 )

@@ -80,7 +80,7 @@ def cache_router(services: Services, documented: Documented) -> APIRouter:
     @router.post("/cache/feedback", **documented.post(FeedbackBody, Accepted))
     async def cache_feedback(request: Request) -> Response:
         """Says whether a cached answer was right; a wrong one is evicted everywhere."""
-        body = await read_body(request, FeedbackBody, services.max_body_bytes)
+        body = await read_body(request, FeedbackBody, services.body)
         with _orders():
             await _control(services).feedback(body.entry, body.verdict, _caller(request))
         return _json(Accepted(body.entry, body.verdict))

@@ -35,7 +35,7 @@ def chat_router(services: Services, documented: Documented) -> APIRouter:
     @router.post("/v1/chat/completions", **documented.post(ChatBody, ChatCompletion, stream=ChatChunk))
     async def create_chat_completion(request: Request) -> Response:
         """Answers a conversation, in one piece or streamed."""
-        body = await read_body(request, ChatBody, services.max_body_bytes)
+        body = await read_body(request, ChatBody, services.body)
         check_model(services, body.model)
         refuse_unsupported(body)
         include_usage = wants_usage(body)

@@ -35,7 +35,7 @@ def completions_router(services: Services, documented: Documented) -> APIRouter:
     @router.post("/v1/completions", **documented.post(CompletionBody, Completion, stream=CompletionChunk))
     async def create_completion(request: Request) -> Response:
         """Continues one or more prompts, in one piece or streamed."""
-        body = await read_body(request, CompletionBody, services.max_body_bytes)
+        body = await read_body(request, CompletionBody, services.body)
         check_model(services, body.model)
         refuse_unsupported(body)
         include_usage = wants_usage(body)

@@ -26,7 +26,7 @@ def embeddings_router(services: Services, documented: Documented) -> APIRouter:
     @router.post("/v1/embeddings", **documented.post(EmbeddingsBody, EmbeddingList))
     async def create_embeddings(request: Request) -> Response:
         """Unit vectors of texts, as numbers or as base64 of little-endian 32-bit floats."""
-        body = await read_body(request, EmbeddingsBody, services.max_body_bytes)
+        body = await read_body(request, EmbeddingsBody, services.body)
         embedder = _embedder(services, body.model)
         texts = _texts(body, embedder)
         results = await while_connected(request.receive, _embed(embedder, texts))

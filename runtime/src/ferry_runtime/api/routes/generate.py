@@ -29,7 +29,7 @@ def generate_router(services: Services, documented: Documented) -> APIRouter:
     async def generate_text(request: Request) -> Response:
         """Answers a prompt; greedy unless a temperature is given. An instruct model reads the
         prompt as one user message."""
-        body = await read_body(request, GenerateBody, services.max_body_bytes)
+        body = await read_body(request, GenerateBody, services.body)
         refuse_unsupported(body)
         job = await _request(services, request, body)
         generation, account = await generate(services, request, [job])

@@ -24,7 +24,7 @@ def tokenize_router(services: Services, documented: Documented) -> APIRouter:
     @router.post("/tokenize", **documented.post(TokenizeBody, Tokenized))
     async def tokenize(request: Request) -> Response:
         """The token ids of a prompt or of a conversation."""
-        body = await read_body(request, TokenizeBody, services.max_body_bytes)
+        body = await read_body(request, TokenizeBody, services.body)
         if body.model is not None:
             check_model(services, body.model)
         bounds = limits(services)
@@ -37,7 +37,7 @@ def tokenize_router(services: Services, documented: Documented) -> APIRouter:
     @router.post("/detokenize", **documented.post(DetokenizeBody, Detokenized))
     async def detokenize(request: Request) -> Response:
         """The text of token ids."""
-        body = await read_body(request, DetokenizeBody, services.max_body_bytes)
+        body = await read_body(request, DetokenizeBody, services.body)
         if body.model is not None:
             check_model(services, body.model)
         vocab_size = limits(services).vocab_size

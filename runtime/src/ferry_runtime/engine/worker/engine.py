@@ -28,6 +28,8 @@ from ferry_runtime.errors import CannotFit
 
 logger = logging.getLogger(__name__)
 
+_LOGITS_BYTES = 64 << 20  # of prompts whose every token is scored, per step
+
 _FAILED = "This request failed in the engine; others were not affected."
 _NOT_FINITE = "The model gave no usable probabilities for this request: its logits are not finite."
 
@@ -54,6 +56,7 @@ class Engine:
         self._budget = PrefillBudget(runner.cost, max_batched_tokens)
         deterministic = runner.info.numerics == "Deterministic"
         self._fixed_chunk = runner.cost.chunk_tokens if deterministic else None
+        self._scored_budget = max(1, _LOGITS_BYTES // (4 * runner.info.vocab_size))
         self._sequences: dict[str, Sequence] = {}
         self._waiting: deque[Sequence] = deque()
         self._running: dict[SequenceId, Sequence] = {}
@@ -168,7 +171,9 @@ class Engine:
         self._turn += 1
         prompts = [sequence.prompt() for sequence in waiting]
         budget = self._budget.tokens(decode_rows)
-        return plan_prefill(prompts, budget, self._turn, fixed_chunk=self._fixed_chunk)
+        return plan_prefill(
+            prompts, budget, self._turn, scored_budget=self._scored_budget, fixed_chunk=self._fixed_chunk
+        )
 
     def _compute(self, decode: list[Sequence], prefill: list[Chunk]) -> None:
         rows = [sequence.decode_row() for sequence in decode]

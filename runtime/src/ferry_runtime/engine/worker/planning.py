@@ -29,14 +29,14 @@ _SHARED_HEAD = 16  # tokens; fewer are computed again sooner than they are waite
 class Prompt:
     """A prompt of which the first ``computed`` tokens have keys and values. ``arrival`` is a rank.
 
-    ``shares`` is false for one that must compute all its tokens itself.
+    ``scored``: the logits of every token are wanted, so it must compute all of them itself.
     """
 
     sequence: int
     tokens: Sequence[int]
     computed: int
     arrival: int
-    shares: bool = True
+    scored: bool = False
 
     @property
     def remaining(self) -> int:
@@ -50,10 +50,16 @@ class Chunk:
 
 
 def plan_prefill(
-    prompts: Sequence[Prompt], budget: int, turn: int, *, fixed_chunk: int | None = None
+    prompts: Sequence[Prompt],
+    budget: int,
+    turn: int,
+    *,
+    scored_budget: int | None = None,
+    fixed_chunk: int | None = None,
 ) -> list[Chunk]:
     """Chunks for one step, of at most ``budget`` tokens together (but always at least one chunk).
 
+    Of scored prompts, at most ``scored_budget`` tokens are among them: each needs a row of logits.
     ``turn`` counts the steps that computed prompt tokens. ``fixed_chunk`` (Deterministic) makes
     chunks end at its multiples or at the prompt's end. A prompt whose next tokens another chunk of
     this step computes waits, to adopt them afterwards.
@@ -63,14 +69,17 @@ def plan_prefill(
     chunks: list[Chunk] = []
     taken: list[tuple[Prompt, int]] = []
     for prompt in order:
-        count = _chunk_size(prompt, budget, fixed_chunk)
+        room = budget if scored_budget is None or not prompt.scored else min(budget, scored_budget)
+        count = _chunk_size(prompt, room, fixed_chunk)
         crumb = fixed_chunk is None and count < min(prompt.remaining, _FEWEST_TOKENS)
-        fits = count <= budget and not crumb
+        fits = count <= room and not crumb
         if (chunks and not fits) or any(_will_share(prompt, other, end) for other, end in taken):
             continue
         chunks.append(Chunk(prompt.sequence, count))
         taken.append((prompt, prompt.computed + count))
         budget -= count
+        if scored_budget is not None and prompt.scored:
+            scored_budget -= count
         if budget <= 0:
             break
     return chunks
@@ -85,7 +94,7 @@ def _chunk_size(prompt: Prompt, budget: int, fixed_chunk: int | None) -> int:
 def _will_share(prompt: Prompt, other: Prompt, end: int) -> bool:
     """Whether ``other``, computed up to ``end``, will have what ``prompt`` needs next."""
     until = min(prompt.computed + _SHARED_HEAD, len(prompt.tokens) - 1)
-    return prompt.shares and prompt.computed < until <= end and prompt.tokens[:until] == other.tokens[:until]
+    return not prompt.scored and prompt.computed < until <= end and prompt.tokens[:until] == other.tokens[:until]
 
 
 class PrefillBudget:

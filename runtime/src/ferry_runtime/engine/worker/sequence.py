@@ -53,9 +53,7 @@ class Sequence:
         return self.request.sampling.prompt_logprobs is not None and not self.has_spoken
 
     def prompt(self) -> Prompt:
-        return Prompt(
-            self.id, self.tokens[: self.prefill_end], self.computed, self.id, not self.scores_prompt
-        )
+        return Prompt(self.id, self.tokens[: self.prefill_end], self.computed, self.id, self.scores_prompt)
 
     def reuse(self, length: int) -> int:
         """Note that the first ``length`` tokens have keys and values. Returns how many are new."""

@@ -46,8 +46,15 @@ def test_a_prompt_that_shares_a_head_waits_to_adopt_it() -> None:
 
 def test_one_that_must_compute_all_itself_does_not_wait() -> None:
     tokens = tuple(range(50))
-    alone = Prompt(2, tokens, 0, 2, shares=False)
+    alone = Prompt(2, tokens, 0, 2, scored=True)
     assert len(plan_prefill([Prompt(1, tokens, 0, 1), alone], 500, turn=0)) == 2
+
+
+def test_scored_prompts_share_a_budget_of_their_own() -> None:
+    scored = [dataclasses.replace(prompt(number, 300), scored=True) for number in (1, 2)]
+    chunks = plan_prefill([*scored, prompt(3, 400)], 1000, turn=0, scored_budget=320)
+    assert chunks == [Chunk(1, 300), Chunk(2, 20), Chunk(3, 400)]
+    assert plan_prefill(scored, 1000, turn=0, scored_budget=50) == [Chunk(1, 50)]
 
 
 def test_fixed_chunks_end_at_their_multiples_or_the_prompts_end() -> None:
