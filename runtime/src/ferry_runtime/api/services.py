@@ -86,7 +86,7 @@ class Services:
     recent: RecentRequests = field(default_factory=RecentRequests)
     summary: Summary = field(default_factory=Summary)
     routers: tuple[APIRouter, ...] = ()
-    body: BodyLimits = BodyLimits()
+    body: BodyLimits = field(default_factory=BodyLimits)
     write_timeout_seconds: float = 60.0  # a client that reads nothing for so long has left
 
     @property

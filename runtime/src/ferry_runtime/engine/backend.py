@@ -76,7 +76,9 @@ class ProcessBackend:
         self._failure = ""
         self._last_sign = time.monotonic()
         self._tasks: set[asyncio.Task[None]] = set()
-        command = ChildCommand(name="engine", module=worker_module, env={**engine_environment(), **(env or {})})
+        command = ChildCommand(
+            name="engine", module=worker_module, env={**engine_environment(), **(env or {})}
+        )
         self._supervisor = Supervisor(command, self, FromWorker, backoff=backoff)
 
     @property
@@ -134,7 +136,8 @@ class ProcessBackend:
 
     def pause(self, request_id: str) -> None:
         """Free an open request's slot and memory within one step; its stream stays open and
-        silent. What it had generated, and will generate, does not change."""
+        silent. What it had generated stays; what it will generate changes by no more than the rounding
+        that Fast numerics allow, and not at all with Deterministic ones."""
         self._tell(request_id, Pause(request_id))
 
     def resume(self, request_id: str) -> None:

@@ -18,8 +18,10 @@ from typing import Any
 import httpx
 
 from ferry_runtime.engine.protocol import (
+    Delta,
     EngineState,
     EngineStats,
+    FinishReason,
     GenerateRequest,
     ModelInfo,
     SamplingParams,
@@ -113,6 +115,10 @@ class UpstreamBackend:
         if self._state.value is not EngineState.READY:
             raise EngineNotReady(self.failure or "The upstream does not answer. Retry in a moment.")
         mailbox = Mailbox()
+        if request.sampling.max_tokens == 0 and request.sampling.prompt_logprobs is None:
+            # Many servers refuse to generate nothing; there is nothing to ask them.
+            mailbox.put(Delta(request_id=request.request_id, finish_reason=FinishReason.LENGTH))
+            return Stream(mailbox, lambda: None)
         task = asyncio.create_task(self._pump(request, mailbox), name=f"upstream-{request.request_id}")
         self._running[request.request_id] = task
         task.add_done_callback(lambda _: self._running.pop(request.request_id, None))
@@ -224,6 +230,9 @@ class UpstreamBackend:
             mailbox.fail(EngineDied("The upstream ended the answer before it was complete."))
         except EngineError as error:
             mailbox.fail(error)
+        except Exception:
+            logger.exception("the upstream's answer could not be read")
+            mailbox.fail(RequestFailed("The upstream's answer could not be read."))
         except asyncio.CancelledError:
             mailbox.fail(EngineDied("The server is stopping."))
             raise
@@ -244,12 +253,12 @@ class UpstreamBackend:
         except httpx.HTTPError as error:
             unreachable = self._unreachable(error)
             raise (EngineDied(str(unreachable)) if reader.begun else unreachable) from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             logger.exception("the upstream sent what is no completion chunk")
             raise RequestFailed("The upstream's answer could not be read.") from error
 
     def _hand_over(self, reader: ChunkReader, chunk: dict[str, Any], mailbox: Mailbox) -> None:
-        if "error" in chunk:
+        if chunk.get("error"):  # some servers send a null with every chunk
             logger.error("the upstream failed in the middle of an answer")
             raise RequestFailed("The upstream failed in the middle of the answer.")
         delta = reader.read(chunk)

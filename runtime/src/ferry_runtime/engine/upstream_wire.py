@@ -93,7 +93,8 @@ class ChunkReader:
         return self._counted > 0
 
     def read(self, chunk: dict[str, Any]) -> Delta | None:
-        """Raises KeyError, TypeError or ValueError on what is no completion chunk."""
+        """Raises ArithmeticError, AttributeError, LookupError, TypeError or ValueError on what is no
+        completion chunk."""
         choices = chunk.get("choices") or []
         if not choices:
             usage = chunk.get("usage")
@@ -111,6 +112,8 @@ class ChunkReader:
 
     def _delta(self, choice: dict[str, Any]) -> Delta:
         text = choice.get("text") or ""
+        if not isinstance(text, str):
+            raise TypeError("a choice's text is not text")
         entries = self._logprobs(choice.get("logprobs"))
         ids = choice.get("token_ids")
         if ids is None:
@@ -162,5 +165,6 @@ class ChunkReader:
 
     def _alternative(self, text: str, logprob: float | None) -> Alternative:
         found = self.token_id(text)
-        value = LOWEST_LOGPROB if logprob is None else max(float(logprob), LOWEST_LOGPROB)
+        value = LOWEST_LOGPROB if logprob is None else float(logprob)
+        value = value if value > LOWEST_LOGPROB else LOWEST_LOGPROB  # also where it is NaN
         return Alternative(UNKNOWN_TOKEN if found is None else found, text, text.encode(), value)

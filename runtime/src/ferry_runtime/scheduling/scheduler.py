@@ -282,8 +282,10 @@ class Scheduler:
         """Out of the queue, out of the slots: a sequence's pump closes its stream, which cancels."""
         self._requests.pop(job_id, None)
         for index in self.core.cancel(job_id, self._clock()):
-            # Not at once: a task that is cancelled before its first step never runs its `finally`.
-            asyncio.get_running_loop().call_soon(self._pumps[job_id, index].cancel)
+            pump = self._pumps.get((job_id, index))
+            if pump is not None:  # else its start is still to be carried out, and finds nothing to do
+                # Not at once: a task that is cancelled before its first step never runs its `finally`.
+                asyncio.get_running_loop().call_soon(pump.cancel)
         if not self._requests and not self._pumps:
             self._idle.set()
 

@@ -32,6 +32,7 @@ class Upstream:
     status: int = 200
     cut_after: int | None = None  # chunks until the connection breaks
     error_after: int | None = None  # chunks until an error event
+    choice: object = None  # sent in place of every choice
     hold: asyncio.Event | None = None  # waited for after the first chunk
     lists_models: bool = True
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -72,6 +73,9 @@ class Upstream:
                 if index == self.error_after:
                     yield _event({"error": {"message": "out of memory"}})
                     return
+                if self.choice is not None:
+                    yield f'data: {{"error": null, "choices": [{self.choice}]}}\n\n'
+                    continue
                 finish = ("stop" if count == len(WORDS) else "length") if index == count - 1 else None
                 yield _event({"choices": [{"index": 0, "text": word, "finish_reason": finish}]})
                 if self.hold is not None:
@@ -247,6 +251,46 @@ async def test_an_error_in_mid_stream_is_an_error(upstream: Upstream, backend: U
 
     with pytest.raises(RequestFailed, match="in the middle"):
         await _read(backend, _request())
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        '"x"',
+        "[]",
+        "7",
+        '{"text": 7}',
+        '{"text": "a", "logprobs": [1]}',
+        '{"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": [-1], "top_logprobs": [["a", -1]]}}',
+        '{"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": ["b"]}}',
+        '{"text": "a", "token_ids": [Infinity]}',
+        '{"text": "a", "token_ids": 5}',
+        '{"text": "a", "finish_reason": "stop", "logprobs": {"tokens": 5}}',
+    ],
+)
+async def test_what_is_no_chunk_ends_the_request_and_no_other(
+    upstream: Upstream, backend: UpstreamBackend, choice: str
+) -> None:
+    upstream.choice = choice
+    with pytest.raises((RequestFailed, EngineDied)):
+        await asyncio.wait_for(_read(backend, _request()), 5)
+    upstream.choice = None
+    assert (await _read(backend, _request()))[1] == 5
+
+
+async def test_a_log_probability_that_is_no_number_is_the_lowest(
+    upstream: Upstream, backend: UpstreamBackend
+) -> None:
+    upstream.choice = (
+        '{"text": "The", "finish_reason": "stop", "logprobs": {"tokens": ["The"], "token_logprobs": [NaN]}}'
+    )
+    deltas = [delta async for delta in backend.generate(_request(logprobs=0, max_tokens=1))]
+    assert [entry.token.logprob for delta in deltas for entry in delta.logprobs] == [-9999.0]
+
+
+async def test_nothing_to_generate_needs_no_upstream(upstream: Upstream, backend: UpstreamBackend) -> None:
+    assert await _read(backend, _request(max_tokens=0)) == ("", 0, FinishReason.LENGTH)
+    assert upstream.bodies == []
 
 
 async def test_leaving_early_closes_the_upstreams_connection(

@@ -67,7 +67,7 @@ def test_copies_and_saved_prefixes_hold_the_same(tmp_path: Path) -> None:
     for layer in arena.layers:
         layer[0, :50] = torch.randn(50, 2, 2, 64)
     saved = arena.save(0, 50)
-    arena.copy(0, 1, 40)
+    arena.copy(0, 1, 0, 40)
     for layer in arena.layers:
         assert torch.equal(layer[1, :40], layer[0, :40])
         assert not layer[1, 40:].any()

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from ferry_runtime.engine.model.contract import MIN_KEPT_TOKENS
 from ferry_runtime.engine.model.kv.arena import Arena, KvShape
-from ferry_runtime.engine.model.kv.pool import MIN_KEPT_TOKENS, KvPool, common_prefix
+from ferry_runtime.engine.model.kv.pool import KvPool, common_prefix
 from ferry_runtime.errors import CannotFit
 
 SHAPE = KvShape(layers=2, kv_heads=1, head_dim=8, dtype=torch.float32)  # 64 bytes a row: 64 tokens a page
@@ -234,6 +235,26 @@ def test_sequences_that_run_share_a_head() -> None:
     check_row(pool, 1, [*head, 101], 80)
     assert pool.admit(2, [*head, 103], 90) == 80
     check_row(pool, 2, [*head, 103], 80)
+
+
+def test_what_is_adopted_step_by_step_is_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, copied = make_pool(), 0
+    copy = pool.arena.copy
+
+    def counting(source: int, target: int, begin: int, end: int) -> None:
+        nonlocal copied
+        copied += end - begin
+        copy(source, target, begin, end)
+
+    monkeypatch.setattr(pool.arena, "copy", counting)
+    prompt = list(range(200))
+    pool.admit(0, prompt, 220)
+    pool.admit(1, prompt, 220)
+    for start in range(0, 200, 40):
+        compute(pool, 0, prompt, start, start + 40)
+        assert pool.adopt(1) == min(start + 40, 199)
+    assert copied == 199
+    check_row(pool, 1, prompt, 199)
 
 
 def test_a_repeated_prompt_still_computes_its_last_token() -> None:

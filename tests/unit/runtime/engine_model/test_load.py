@@ -265,3 +265,13 @@ def test_auto_on_a_cpu_takes_bfloat16_for_a_16_bit_checkpoint_only_where_it_pays
     monkeypatch.setattr("ferry_runtime.engine.model.device._has_amx", lambda: amx)
     monkeypatch.setattr("ferry_runtime.engine.model.device._bfloat16_gain", lambda _spec, _rows: gain)
     assert load_runner(copy, cold_config(dtype=DType.AUTO)).info.dtype == chosen
+
+
+def test_ids_outside_of_the_vocabulary_end_no_answer(
+    llama: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "model"
+    shutil.copytree(llama, copy)
+    _edit_config(copy, eos_token_id=[3, VOCAB, 10 * VOCAB, -1])
+    (copy / "generation_config.json").unlink(missing_ok=True)
+    assert load(copy).info.eos_token_ids == (3,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ferry_runtime.api.body import BodyLimits
 from ferry_runtime.api.schemas.base import Body
 from ferry_runtime.api.schemas.chat import ChatBody
 from ferry_runtime.api.schemas.completions import (

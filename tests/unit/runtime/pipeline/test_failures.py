@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from ferry_runtime.engine.fake import FakeBackend
-from ferry_runtime.errors import EngineDied, NotCached, RequestFailed, ShuttingDown, StoreUnavailable
+from ferry_runtime.errors import (
+    EngineDied,
+    EngineNotReady,
+    NotCached,
+    RequestFailed,
+    ShuttingDown,
+    StoreUnavailable,
+)
 
 
 async def read(answer):
@@ -86,6 +93,39 @@ async def test_one_failing_choice_ends_the_other_choices_of_its_request(serve, r
     await service.pipeline.wait_idle()
     failed = [name for name in service.backend.submitted if name.endswith("-1")]
     assert sorted(service.backend.cancelled + failed) == sorted(service.backend.submitted)
+
+
+class RefusingBackend(FakeBackend):
+    """Fails to take the sequences that ``refused`` names by their last part, while it seems ready."""
+
+    def __init__(self, *, refused):
+        super().__init__(slots=4)
+        self.refused = refused
+
+    def generate(self, request):
+        if request.request_id.rpartition("-")[2] in self.refused:
+            raise EngineNotReady("The engine process is not running.")
+        return super().generate(request)
+
+
+@pytest.mark.parametrize("refused", ["0", "1", "2", "012"])
+async def test_a_choice_that_the_engine_does_not_take_loses_nothing_else(serve, request_of, refused):
+    service = await serve(backend=RefusingBackend(refused=refused), slots=4)
+    service.backend.controls.hanging = True
+    queued = [await service.pipeline.submit(request_of()) for _ in range(6)]  # single ones are refused too
+    several = await service.pipeline.submit(request_of(n=3))
+    behind = await service.pipeline.submit(request_of(n=2))
+    service.backend.controls.hanging = False
+    results = await asyncio.gather(
+        *(read(answer) for answer in (*queued, several, behind)), return_exceptions=True
+    )
+    assert isinstance(results[-2], EngineNotReady)
+    for result in results:
+        assert isinstance(result, list | EngineNotReady)
+    service.backend.refused = ""
+    await service.pipeline.wait_idle()
+    full = [await service.pipeline.submit(request_of(n=4)) for _ in range(3)]
+    assert all([await read(answer) for answer in full])
 
 
 async def test_when_the_engine_dies_the_running_fail_and_the_queued_are_served_after_its_return(

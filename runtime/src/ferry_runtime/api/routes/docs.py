@@ -32,9 +32,7 @@ def docs_router(_services: Services, _documented: Documented) -> APIRouter:
 
     @router.get("/docs/swagger-ui.js")
     async def script() -> Response:
-        return FileResponse(
-            _FOLDER / "swagger-ui-bundle.js", media_type="text/javascript", headers=_HEADERS
-        )
+        return FileResponse(_FOLDER / "swagger-ui-bundle.js", media_type="text/javascript", headers=_HEADERS)
 
     @router.get("/docs/swagger-ui.css")
     async def style() -> Response:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 SequenceId = int
 
+# Recomputing fewer costs about as much as one step: not kept, not waited for.
+MIN_KEPT_TOKENS = 32
+
 
 class Want(Enum):
     """Which logits of a row's tokens are needed."""
@@ -45,6 +48,15 @@ class StepCost:
     prefill_seconds_per_token: float  # added by each prefill token in the same step
     chunk_tokens: int  # deterministic: the one chunk size; fast: a good default
     row_multiple: int = 1  # a step with prompt tokens computes its tokens rounded up to a multiple
+    attention_share: float = 0.0  # of a prefill token's cost, added by each position before it …
+    attention_span: int | None = None  # … but for no more positions than these
+
+    def weight(self, start: int, count: int) -> float:
+        """What computing ``count`` tokens from position ``start`` on costs, in tokens at position 0."""
+        before = start + count / 2
+        if self.attention_span is not None:
+            before = min(before, self.attention_span)
+        return count * (1 + self.attention_share * before)
 
 
 class Runner(Protocol):
@@ -64,8 +76,8 @@ class Runner(Protocol):
 
         Returns how many leading prompt tokens already have keys and values (< len(prompt), so
         that at least one token is computed), or None when there is no room now. Raises
-        CannotFit when it could never fit. ``prompt`` is what prefill rows will compute: a sequence
-        that goes on after a pause is admitted with its own prompt, without what was generated.
+        CannotFit when it could never fit. ``prompt`` is what prefill rows will compute: of a sequence
+        that goes on after a pause also what was generated, but for Deterministic numerics.
         """
         ...
 

@@ -70,7 +70,7 @@ def load_runner(
     else:
         runner = TorchRunner(built.decoder, pool, info, chunk_tokens=1)
     report("measure", 0.0)
-    runner.cost = cost.measure(runner, CHUNK_TOKENS)
+    runner.cost = cost.measure(runner, CHUNK_TOKENS, spec)
     report("measure", 1.0)
     runner.info = msgspec.structs.replace(info, load_seconds=time.perf_counter() - started)
     return runner
@@ -129,7 +129,8 @@ def _info(built: Built, pool: KvPool, cold: ColdConfig, context: int, eos: tuple
         numerics=cold.engine.numerics.value,
         vocab_size=spec.vocab_size,
         context_length=context,
-        eos_token_ids=eos,
+        # Some configurations name ids of another tokenizer, which this model cannot generate.
+        eos_token_ids=tuple(token for token in eos if 0 <= token < spec.vocab_size),
         slots=cold.batching.max_batch_size,
         kv_block_tokens=pool.block_tokens,
         kv_blocks=pool.blocks,

@@ -123,13 +123,16 @@ class Engine:
         self._join()
         decode = [sequence for sequence in self._running.values() if not sequence.prefilling]
         prefill = self._plan(len(decode))
+        weight = sum(
+            self._runner.cost.weight(self._running[chunk.sequence].computed, chunk.count) for chunk in prefill
+        )
         try:
             self._compute(decode, prefill)
         except torch.AcceleratorError as error:
             raise EngineBroken("the accelerator reports an error that no retry mends") from error
         seconds = self._clock() - started
         prefilled = sum(chunk.count for chunk in prefill)
-        self._budget.observe(len(decode), prefilled, seconds)
+        self._budget.observe(len(decode), weight, seconds)
         self._tally.step(decode_rows=len(decode), prefill_tokens=prefilled, seconds=seconds)
         step = Step(stats=self.stats, deltas=tuple(self._deltas), failures=tuple(self._failures))
         self._deltas, self._failures = [], []
@@ -139,10 +142,9 @@ class Engine:
         """Admit from the head of the queue. Nobody overtakes, so nobody starves."""
         while self._waiting:
             sequence = self._waiting[0]
-            prompt = sequence.request.prompt_token_ids
             try:
                 reused = self._runner.admit(
-                    sequence.id, prompt, sequence.capacity, reuse=not sequence.scores_prompt
+                    sequence.id, sequence.prefill, sequence.capacity, reuse=not sequence.scores_prompt
                 )
             except CannotFit as error:
                 self._fail(sequence, str(error))
@@ -170,9 +172,14 @@ class Engine:
             return []
         self._turn += 1
         prompts = [sequence.prompt() for sequence in waiting]
-        budget = self._budget.tokens(decode_rows)
         return plan_prefill(
-            prompts, budget, self._turn, scored_budget=self._scored_budget, fixed_chunk=self._fixed_chunk
+            prompts,
+            self._budget.tokens(decode_rows),
+            self._turn,
+            cost=self._runner.cost,
+            decode_rows=decode_rows,
+            scored_budget=self._scored_budget,
+            fixed_chunk=self._fixed_chunk,
         )
 
     def _compute(self, decode: list[Sequence], prefill: list[Chunk]) -> None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ferry_runtime.engine.model.contract import StepCost
+from ferry_runtime.engine.model.contract import MIN_KEPT_TOKENS, StepCost
 
 OLDEST_FIRST_EVERY = 4
 
@@ -22,7 +22,7 @@ _ALONE_SECONDS = 0.5
 _ALONE_MOST_TOKENS = 8192
 
 _FEWEST_TOKENS = 8  # next to decode rows: below, a step's fixed cost outweighs what it computes
-_SHARED_HEAD = 16  # tokens; fewer are computed again sooner than they are waited for
+_FLAT = StepCost(0.0, 0.0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,18 @@ class Chunk:
 
 def plan_prefill(
     prompts: Sequence[Prompt],
-    budget: int,
+    budget: float,
     turn: int,
     *,
+    cost: StepCost = _FLAT,
+    decode_rows: int = 0,
     scored_budget: int | None = None,
     fixed_chunk: int | None = None,
 ) -> list[Chunk]:
-    """Chunks for one step, of at most ``budget`` tokens together (but always at least one chunk).
+    """Chunks for one step, weighing at most ``budget`` together (but always at least one chunk).
 
+    Tokens weigh more the later they stand (``cost``); those of a prompt that is cut also fill up the
+    step's rows, of which there are ``decode_rows`` already.
     Of scored prompts, at most ``scored_budget`` tokens are among them: each needs a row of logits.
     ``turn`` counts the steps that computed prompt tokens. ``fixed_chunk`` (Deterministic) makes
     chunks end at its multiples or at the prompt's end. A prompt whose next tokens another chunk of
@@ -68,33 +72,46 @@ def plan_prefill(
     order = sorted(prompts, key=lambda prompt: (0 if oldest_first else prompt.remaining, prompt.arrival))
     chunks: list[Chunk] = []
     taken: list[tuple[Prompt, int]] = []
+    rows = decode_rows
     for prompt in order:
-        room = budget if scored_budget is None or not prompt.scored else min(budget, scored_budget)
-        count = _chunk_size(prompt, room, fixed_chunk)
-        crumb = fixed_chunk is None and count < min(prompt.remaining, _FEWEST_TOKENS)
-        fits = count <= room and not crumb
-        if (chunks and not fits) or any(_will_share(prompt, other, end) for other, end in taken):
+        most = prompt.remaining if scored_budget is None or not prompt.scored else scored_budget
+        if fixed_chunk is None:
+            count = _chunk_size(prompt, budget, most, rows, cost)
+            fits = count <= most and count >= min(prompt.remaining, _FEWEST_TOKENS)
+        else:
+            count = min(prompt.remaining, fixed_chunk - prompt.computed % fixed_chunk)
+            fits = count <= min(budget, most)
+        if (chunks and not fits) or any(_will_share(prompt, other, end, fixed_chunk) for other, end in taken):
             continue
         chunks.append(Chunk(prompt.sequence, count))
         taken.append((prompt, prompt.computed + count))
-        budget -= count
+        rows += count
+        budget -= cost.weight(prompt.computed, count)
         if scored_budget is not None and prompt.scored:
             scored_budget -= count
-        if budget <= 0:
+        if budget < 1:
             break
     return chunks
 
 
-def _chunk_size(prompt: Prompt, budget: int, fixed_chunk: int | None) -> int:
-    if fixed_chunk is not None:
-        return min(prompt.remaining, fixed_chunk - prompt.computed % fixed_chunk)
-    return min(prompt.remaining, max(1, budget))
+def _chunk_size(prompt: Prompt, budget: float, most: int, rows: int, cost: StepCost) -> int:
+    """How many tokens of a prompt fit into the budget; at least one."""
+    if most >= prompt.remaining and cost.weight(prompt.computed, prompt.remaining) <= budget:
+        return prompt.remaining
+    roughly = budget / cost.weight(prompt.computed, 1)
+    count = int(budget / cost.weight(prompt.computed, max(1, int(roughly))) * max(1, int(roughly)))
+    # A step's rows are padded to a multiple: what fits without padding, if that is anything much.
+    filled = (rows + count) // cost.row_multiple * cost.row_multiple - rows
+    return max(1, min(filled if filled >= _FEWEST_TOKENS else count, most, prompt.remaining))
 
 
-def _will_share(prompt: Prompt, other: Prompt, end: int) -> bool:
-    """Whether ``other``, computed up to ``end``, will have what ``prompt`` needs next."""
-    until = min(prompt.computed + _SHARED_HEAD, len(prompt.tokens) - 1)
-    return not prompt.scored and prompt.computed < until <= end and prompt.tokens[:until] == other.tokens[:until]
+def _will_share(prompt: Prompt, other: Prompt, end: int, fixed_chunk: int | None) -> bool:
+    """Whether ``other``, computed up to ``end``, will have so much of what ``prompt`` needs next that
+    it can be adopted."""
+    until = prompt.computed + max(MIN_KEPT_TOKENS, fixed_chunk or 0)
+    if prompt.scored or until > min(end, len(prompt.tokens) - 1):
+        return False
+    return prompt.tokens[:until] == other.tokens[:until]
 
 
 class PrefillBudget:
@@ -103,30 +120,25 @@ class PrefillBudget:
 
     def __init__(self, cost: StepCost, max_batched_tokens: int | None = None) -> None:
         self._chunk_tokens = cost.chunk_tokens
-        self._multiple = cost.row_multiple
         self._most = max_batched_tokens
         self._decode_seconds = _Typical(cost.decode_seconds)
         self._seconds_per_token = _Typical(max(cost.prefill_seconds_per_token, 1e-9))
 
-    def tokens(self, decode_rows: int) -> int:
+    def tokens(self, decode_rows: int) -> float:
+        """What a step's chunks may weigh together (`StepCost.weight`)."""
         per_token = self._seconds_per_token.value
         if decode_rows:
-            wanted = max(_FEWEST_TOKENS, int(self._decode_seconds.value / per_token))
+            wanted = max(float(_FEWEST_TOKENS), self._decode_seconds.value / per_token)
         else:
-            wanted = max(self._chunk_tokens, int(_ALONE_SECONDS / per_token))
-        wanted = self._filling(min(wanted, _ALONE_MOST_TOKENS), decode_rows)
-        return max(1, wanted if self._most is None else min(wanted, self._most - decode_rows))
+            wanted = max(float(self._chunk_tokens), _ALONE_SECONDS / per_token)
+        wanted = min(wanted, float(_ALONE_MOST_TOKENS))
+        return max(1.0, wanted if self._most is None else min(wanted, self._most - decode_rows))
 
-    def _filling(self, wanted: int, decode_rows: int) -> int:
-        """The number nearest to ``wanted`` with which the step's padding is empty."""
-        least = self._multiple - decode_rows % self._multiple
-        rest = max(0, wanted - least)
-        return least + (rest + self._multiple // 2) // self._multiple * self._multiple
-
-    def observe(self, decode_rows: int, prefill_tokens: int, seconds: float) -> None:
-        if prefill_tokens:
+    def observe(self, decode_rows: int, weight: float, seconds: float) -> None:
+        """A step with so many decode rows and chunks of this weight took so long."""
+        if weight:
             added = seconds - (self._decode_seconds.value if decode_rows else 0.0)
-            self._seconds_per_token.add(added / prefill_tokens)
+            self._seconds_per_token.add(added / weight)
         elif decode_rows:
             self._decode_seconds.add(seconds)
 

@@ -52,8 +52,13 @@ class Sequence:
         """Its prompt's log-probabilities are still to be computed, so every token must be."""
         return self.request.sampling.prompt_logprobs is not None and not self.has_spoken
 
+    @property
+    def prefill(self) -> list[int]:
+        """The tokens that are computed in chunks."""
+        return self.tokens[: self.prefill_end]
+
     def prompt(self) -> Prompt:
-        return Prompt(self.id, self.tokens[: self.prefill_end], self.computed, self.id, self.scores_prompt)
+        return Prompt(self.id, self.prefill, self.computed, self.id, self.scores_prompt)
 
     def reuse(self, length: int) -> int:
         """Note that the first ``length`` tokens have keys and values. Returns how many are new."""
@@ -66,6 +71,8 @@ class Sequence:
         """Its keys and values are gone: compute everything again, the output too in chunks or
         token by token. What was generated stays."""
         self.computed = 0
+        if not self.has_spoken:
+            self.reused = 0
         self.prompt_entries.clear()
         if in_chunks:
             self.prefill_end = len(self.tokens)

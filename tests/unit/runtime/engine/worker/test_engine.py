@@ -96,10 +96,10 @@ def test_alone_a_prompt_is_computed_in_one_chunk(bench: MakeBench) -> None:
 def test_choices_of_one_prompt_compute_it_once(bench: MakeBench) -> None:
     b = bench(slots=4)
     for number in range(4):
-        b.ask(str(number), list(range(100)), temperature=1.0, seed=number, max_tokens=3)
+        b.ask(str(number), list(range(90)), temperature=1.0, seed=number, max_tokens=3)
     b.finish()
-    assert b.engine.stats.prefill_tokens == 100 + 3
-    assert b.engine.stats.reused_tokens == 3 * 99
+    assert b.engine.stats.prefill_tokens == 90 + 3
+    assert b.engine.stats.reused_tokens == 3 * 89
     assert b.deltas["3"][0].cached_prompt_tokens == 99
 
 
@@ -167,6 +167,17 @@ def test_a_pause_does_not_change_tokens(bench: MakeBench, numerics: str, steps: 
     assert b.tokens("paused") == alone_tokens(bench, **request)
     assert b.engine.stats.preemptions == 1
     assert b.engine.stats.kv_blocks_used == 0
+
+
+def test_what_a_request_computed_itself_is_not_called_reused_after_a_pause(bench: MakeBench) -> None:
+    b = bench(slots=1, chunk_tokens=16)
+    b.ask("paused", list(range(50)))
+    for _ in range(2):
+        b.engine.pause("paused")
+        b.engine.resume("paused")
+        b.step()
+    b.finish()
+    assert b.deltas["paused"][0].cached_prompt_tokens <= 49
 
 
 def test_a_paused_request_can_be_cancelled(bench: MakeBench) -> None:

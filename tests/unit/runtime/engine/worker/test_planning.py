@@ -44,6 +44,26 @@ def test_a_prompt_that_shares_a_head_waits_to_adopt_it() -> None:
     assert {chunk.sequence for chunk in chunks} == {2, 3}
 
 
+@pytest.mark.parametrize(
+    ("head", "fixed_chunk", "together"), [(31, None, 2), (32, None, 1), (60, 64, 2), (64, 64, 1)]
+)
+def test_a_head_too_short_to_adopt_is_not_waited_for(
+    head: int, fixed_chunk: int | None, together: int
+) -> None:
+    prompts = [Prompt(number, (*range(head), *[900 + number] * 70), 0, number) for number in (1, 2)]
+    assert len(plan_prefill(prompts, 500, turn=0, fixed_chunk=fixed_chunk)) == together
+
+
+@pytest.mark.parametrize("span", [None, 1000])
+@pytest.mark.parametrize("computed", [0, 900, 5000])
+def test_late_tokens_weigh_more_so_a_step_takes_fewer(computed: int, span: int | None) -> None:
+    cost = dataclasses.replace(COST, attention_share=0.001, attention_span=span)
+    [chunk] = plan_prefill([prompt(1, 9000, computed)], 100, turn=0, cost=cost)
+    assert cost.weight(computed, chunk.count) <= 100 < cost.weight(computed, chunk.count + 2)
+    seen = computed if span is None else min(computed, span)
+    assert chunk.count == pytest.approx(100 / (1 + 0.001 * seen), rel=0.06)
+
+
 def test_one_that_must_compute_all_itself_does_not_wait() -> None:
     tokens = tuple(range(50))
     alone = Prompt(2, tokens, 0, 2, scored=True)
@@ -116,10 +136,11 @@ def test_alone_a_prompt_gets_large_chunks() -> None:
     assert PrefillBudget(COST).tokens(decode_rows=0) == 500
 
 
-@pytest.mark.parametrize(("rows", "tokens"), [(1, 47), (4, 44), (8, 56), (16, 48)])
+@pytest.mark.parametrize(("rows", "tokens"), [(1, 47), (4, 44), (8, 40), (16, 48)])
 def test_a_steps_tokens_fill_what_the_runner_pads_to(rows: int, tokens: int) -> None:
     cost = dataclasses.replace(COST, row_multiple=16)
-    assert PrefillBudget(cost).tokens(rows) == tokens
+    chunks = plan_prefill([prompt(1, 300)], 50, 0, cost=cost, decode_rows=rows)
+    assert chunks == [Chunk(1, tokens)]
     assert (rows + tokens) % 16 == 0
 
 
@@ -131,21 +152,21 @@ def test_the_declared_bound_holds_for_all_rows_together(rows: int) -> None:
 def test_the_budget_follows_what_steps_really_take() -> None:
     budget = PrefillBudget(COST)
     for _ in range(50):
-        budget.observe(decode_rows=4, prefill_tokens=0, seconds=0.05)
-        budget.observe(decode_rows=4, prefill_tokens=50, seconds=0.05 + 50 * 0.002)
-    assert budget.tokens(decode_rows=4) in range(24, 28)
+        budget.observe(decode_rows=4, weight=0, seconds=0.05)
+        budget.observe(decode_rows=4, weight=50, seconds=0.05 + 50 * 0.002)
+    assert budget.tokens(decode_rows=4) == pytest.approx(25)
 
 
 def test_a_few_steps_that_were_held_up_change_nothing() -> None:
     budget = PrefillBudget(COST)
     for _ in range(4):
-        budget.observe(decode_rows=4, prefill_tokens=0, seconds=9.0)
-        budget.observe(decode_rows=4, prefill_tokens=50, seconds=9.0)
+        budget.observe(decode_rows=4, weight=0, seconds=9.0)
+        budget.observe(decode_rows=4, weight=50, seconds=9.0)
     assert budget.tokens(decode_rows=4) == 50
 
 
 def test_however_slow_it_gets_a_step_makes_progress() -> None:
     budget = PrefillBudget(COST)
     for _ in range(100):
-        budget.observe(decode_rows=4, prefill_tokens=1, seconds=60.0)
+        budget.observe(decode_rows=4, weight=1, seconds=60.0)
     assert budget.tokens(decode_rows=4) == 8

@@ -89,11 +89,11 @@ class Arena:
             self._give_back(self._map, slot, tokens, written)
         self._written[slot] = tokens
 
-    def copy(self, source: int, target: int, tokens: int) -> None:
-        """Copy a slot's first tokens to another slot."""
-        self.touch(target, tokens)
+    def copy(self, source: int, target: int, begin: int, end: int) -> None:
+        """Copy a slot's tokens from ``begin`` to ``end`` to another slot."""
+        self.touch(target, end)
         for layer in self.layers:
-            layer[target, :tokens] = layer[source, :tokens]
+            layer[target, begin:end] = layer[source, begin:end]
 
     def save(self, slot: int, tokens: int) -> torch.Tensor:
         """A copy of a slot's first tokens, [layers, tokens, 2, kv_heads, head_dim]."""

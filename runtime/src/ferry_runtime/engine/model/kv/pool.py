@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from ferry_runtime.engine.model.contract import SequenceId
+from ferry_runtime.engine.model.contract import MIN_KEPT_TOKENS, SequenceId
 from ferry_runtime.engine.model.kv.arena import Arena
 from ferry_runtime.errors import CannotFit
 
-MIN_KEPT_TOKENS = 32  # recomputing fewer costs about as much as one step
 MAX_SAVED = 512  # prefixes beside the slots; each is compared with at every admission
 
 
@@ -127,7 +126,7 @@ class KvPool:
         source, length = self._best_source((other for other in self._slots if other is not slot), slot.prompt)
         if source is None or length - have < MIN_KEPT_TOKENS:
             return have
-        self._fill(slot, source, length)
+        self._fill(slot, source, length, have)
         slot.tokens = slot.prompt[:length]
         return length
 
@@ -200,12 +199,13 @@ class KvPool:
                 source = None
         return slot, source
 
-    def _fill(self, slot: Slot, source: Slot | Saved | None, length: int) -> None:
-        """Make the slot's row begin with the source's first tokens and be zero after them."""
+    def _fill(self, slot: Slot, source: Slot | Saved | None, length: int, have: int = 0) -> None:
+        """Make the slot's row begin with the source's first tokens and be zero after them. The first
+        ``have`` are the same in both already."""
         if source is None or source is slot:
             self.arena.keep(slot.index, length)
         elif isinstance(source, Slot):
-            self.arena.copy(source.index, slot.index, length)
+            self.arena.copy(source.index, slot.index, have, length)
         else:
             self.arena.restore(source.memory, slot.index, length)
         if source is not None:
