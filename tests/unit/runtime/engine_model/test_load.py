@@ -267,11 +267,20 @@ def test_auto_on_a_cpu_takes_bfloat16_for_a_16_bit_checkpoint_only_where_it_pays
     assert load_runner(copy, cold_config(dtype=DType.AUTO)).info.dtype == chosen
 
 
-def test_ids_outside_of_the_vocabulary_end_no_answer(
-    llama: Path, tmp_path: Path
-) -> None:
+def test_ids_outside_of_the_vocabulary_end_no_answer(llama: Path, tmp_path: Path) -> None:
     copy = tmp_path / "model"
     shutil.copytree(llama, copy)
     _edit_config(copy, eos_token_id=[3, VOCAB, 10 * VOCAB, -1])
     (copy / "generation_config.json").unlink(missing_ok=True)
     assert load(copy).info.eos_token_ids == (3,)
+
+
+def test_what_attention_adds_is_counted_by_operations_and_bytes(llama: Path) -> None:
+    cost = load(llama).cost
+    assert 0 < cost.attention_share < 1
+    assert cost.attention_read > 0
+    assert cost.attention_span is None
+    assert cost.weight(0, 10) == pytest.approx(10 * (1 + 5 * cost.attention_share))
+    assert cost.weight(100, 10) == pytest.approx(
+        10 * (1 + 105 * cost.attention_share) + 100 * cost.attention_read
+    )

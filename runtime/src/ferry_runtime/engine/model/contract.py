@@ -6,6 +6,7 @@ knows nothing of sampling, text or requests.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -48,15 +49,17 @@ class StepCost:
     prefill_seconds_per_token: float  # added by each prefill token in the same step
     chunk_tokens: int  # deterministic: the one chunk size; fast: a good default
     row_multiple: int = 1  # a step with prompt tokens computes its tokens rounded up to a multiple
-    attention_share: float = 0.0  # of a prefill token's cost, added by each position before it …
-    attention_span: int | None = None  # … but for no more positions than these
+    # In prefill tokens at position 0: what each position before it adds to a token's cost, and what
+    # reading each adds to a chunk's; for no more positions than the span.
+    attention_share: float = 0.0
+    attention_read: float = 0.0
+    attention_span: int | None = None
 
     def weight(self, start: int, count: int) -> float:
         """What computing ``count`` tokens from position ``start`` on costs, in tokens at position 0."""
-        before = start + count / 2
-        if self.attention_span is not None:
-            before = min(before, self.attention_span)
-        return count * (1 + self.attention_share * before)
+        span = math.inf if self.attention_span is None else self.attention_span
+        seen, read = min(start + count / 2, span), min(start, span)
+        return count * (1 + self.attention_share * seen) + self.attention_read * read
 
 
 class Runner(Protocol):

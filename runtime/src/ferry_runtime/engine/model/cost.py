@@ -9,16 +9,17 @@ from ferry_api.runtime_config import Numerics
 from ferry_runtime.engine.model.contract import Row, Runner, StepCost, Want
 from ferry_runtime.engine.model.shapes import QUERY_MULTIPLE
 from ferry_runtime.engine.model.spec import DecoderSpec
+from ferry_runtime.engine.protocol import ModelInfo
 
 _PREFILL = 128
 _ROUNDS = 3
 _CHUNK_STEPS = 2.0  # how many decode steps long a chunk may be
 _CHUNKS = (32, 512)  # fewer tokens waste the weights' read, more make streams stutter anyway
 
-# Attention gets through half as many operations a second as products of matrices do (measured with
-# chunks of 64 and 512 tokens at positions up to 5,000: each position adds 0.065 % to a token's cost
-# where its operations alone would be 0.032 %).
-_ATTENTION_SLOWER = 2.0
+# Reading keys and values goes so much slower than reading weights, whose pages are large. Measured
+# with chunks of 16 to 256 tokens at positions up to 5,000, as is that the operations of attention
+# take as long as as many of the products.
+_READ_SLOWER = 3.3
 
 
 def measure(runner: Runner, chunk_tokens: int, spec: DecoderSpec) -> StepCost:
@@ -36,16 +37,20 @@ def measure(runner: Runner, chunk_tokens: int, spec: DecoderSpec) -> StepCost:
     per_token = chunk / prefill if fixed else max(chunk - decode / 2, chunk / 4) / prefill
     wanted = int(decode * _CHUNK_STEPS / per_token) // 16 * 16
     fast = min(max(_CHUNKS[0], wanted), _CHUNKS[1], info.context_length)
-    share, span = attention_cost(spec)
-    if fixed:
-        return StepCost(decode, per_token, chunk_tokens, attention_share=share, attention_span=span)
-    multiple = QUERY_MULTIPLE if info.device == "cpu" else 1
-    return StepCost(decode, per_token, fast, multiple, attention_share=share, attention_span=span)
+    share, span = attention_share(spec)
+    read = _READ_SLOWER * _token_bytes(info) / info.weights_bytes * decode / per_token
+    multiple = QUERY_MULTIPLE if info.device == "cpu" and not fixed else 1
+    return StepCost(decode, per_token, chunk_tokens if fixed else fast, multiple, share, read, span)
 
 
-def attention_cost(spec: DecoderSpec) -> tuple[float, int | None]:
-    """`StepCost`'s attention_share and attention_span. Layers that see a window count only if all do:
-    beside layers that see everything they soon cost nothing."""
+def _token_bytes(info: ModelInfo) -> float:
+    """Of keys and values."""
+    return info.kv_bytes / (info.kv_blocks * info.kv_block_tokens)
+
+
+def attention_share(spec: DecoderSpec) -> tuple[float, int | None]:
+    """`StepCost`'s attention_share and attention_span, by counting operations. Layers that see a window
+    count only if all do: beside layers that see everything they soon cost nothing."""
     inner = spec.heads * spec.head_dim
     products = 0
     for layer in spec.layers:
@@ -53,7 +58,7 @@ def attention_cost(spec: DecoderSpec) -> tuple[float, int | None]:
         products += spec.hidden_size * (attention + spec.mlp_size * (len(layer.up.names) + 1))
     windows = [layer.attention.window for layer in spec.layers]
     everywhere = windows.count(None)
-    share = _ATTENTION_SLOWER * 2 * inner * (everywhere or len(windows)) / products
+    share = 2 * inner * (everywhere or len(windows)) / products
     return share, None if everywhere else max(window for window in windows if window is not None)
 
 

@@ -1,9 +1,9 @@
 """How many prompt tokens of which sequences a step computes: pure decisions.
 
 Streams that run must not stutter while prompts are computed, so next to decode rows a step takes
-only so many prompt tokens as it may take twice as long as without. Among prompts the shortest
-remainder goes first, which lets short requests start while a long one is being computed; every
-fourth step the oldest goes first, so a long one always gets at least a quarter of the work.
+only so many prompt tokens that it takes no more than two and a half times as long as without. Among
+prompts the shortest remainder goes first, which lets short requests start while a long one is being
+computed; every fourth step the oldest goes first, so a long one always gets a quarter of the work.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ OLDEST_FIRST_EVERY = 4
 _ALONE_SECONDS = 0.5
 _ALONE_MOST_TOKENS = 8192
 
+_ADDED = 1.5  # decode steps: how much longer prompt tokens may make a step
 _FEWEST_TOKENS = 8  # next to decode rows: below, a step's fixed cost outweighs what it computes
 _FLAT = StepCost(0.0, 0.0, 1)
 
@@ -98,8 +99,10 @@ def _chunk_size(prompt: Prompt, budget: float, most: int, rows: int, cost: StepC
     """How many tokens of a prompt fit into the budget; at least one."""
     if most >= prompt.remaining and cost.weight(prompt.computed, prompt.remaining) <= budget:
         return prompt.remaining
-    roughly = budget / cost.weight(prompt.computed, 1)
-    count = int(budget / cost.weight(prompt.computed, max(1, int(roughly))) * max(1, int(roughly)))
+    read = cost.weight(prompt.computed, 0)
+    roughly = max(1.0, (budget - read) / (cost.weight(prompt.computed, 1) - read))
+    each = (cost.weight(prompt.computed, int(roughly)) - read) / int(roughly)
+    count = max(min(_FEWEST_TOKENS, int(budget)), int((budget - read) / each))
     # A step's rows are padded to a multiple: what fits without padding, if that is anything much.
     filled = (rows + count) // cost.row_multiple * cost.row_multiple - rows
     return max(1, min(filled if filled >= _FEWEST_TOKENS else count, most, prompt.remaining))
@@ -128,7 +131,7 @@ class PrefillBudget:
         """What a step's chunks may weigh together (`StepCost.weight`)."""
         per_token = self._seconds_per_token.value
         if decode_rows:
-            wanted = max(float(_FEWEST_TOKENS), self._decode_seconds.value / per_token)
+            wanted = max(float(_FEWEST_TOKENS), _ADDED * self._decode_seconds.value / per_token)
         else:
             wanted = max(float(self._chunk_tokens), _ALONE_SECONDS / per_token)
         wanted = min(wanted, float(_ALONE_MOST_TOKENS))

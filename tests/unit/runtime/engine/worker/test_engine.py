@@ -83,7 +83,7 @@ def test_a_long_prompt_stops_neither_streams_nor_short_prompts(bench: MakeBench)
     assert "short" in b.deltas
     assert "long" not in b.deltas
     assert len(b.deltas["stream"]) == before + 4
-    assert all(sum(len(row.token_ids) for row in prefill) <= 10 for _, prefill in b.runner.steps[1:])
+    assert all(sum(len(row.token_ids) for row in prefill) <= 15 for _, prefill in b.runner.steps[1:])
 
 
 def test_alone_a_prompt_is_computed_in_one_chunk(bench: MakeBench) -> None:
@@ -100,7 +100,7 @@ def test_choices_of_one_prompt_compute_it_once(bench: MakeBench) -> None:
     b.finish()
     assert b.engine.stats.prefill_tokens == 90 + 3
     assert b.engine.stats.reused_tokens == 3 * 89
-    assert b.deltas["3"][0].cached_prompt_tokens == 99
+    assert b.deltas["3"][0].cached_prompt_tokens == 89
 
 
 def test_a_later_request_reuses_a_prompts_head_and_says_so(bench: MakeBench) -> None:

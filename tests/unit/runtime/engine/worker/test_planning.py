@@ -128,8 +128,8 @@ def test_short_prompts_start_while_a_long_one_is_computed() -> None:
 COST = StepCost(decode_seconds=0.05, prefill_seconds_per_token=0.001, chunk_tokens=128)
 
 
-def test_next_to_decode_rows_a_step_may_take_twice_as_long() -> None:
-    assert PrefillBudget(COST).tokens(decode_rows=4) == 50
+def test_next_to_decode_rows_a_step_may_take_two_and_a_half_times_as_long() -> None:
+    assert PrefillBudget(COST).tokens(decode_rows=4) == pytest.approx(75)
 
 
 def test_alone_a_prompt_gets_large_chunks() -> None:
@@ -154,7 +154,7 @@ def test_the_budget_follows_what_steps_really_take() -> None:
     for _ in range(50):
         budget.observe(decode_rows=4, weight=0, seconds=0.05)
         budget.observe(decode_rows=4, weight=50, seconds=0.05 + 50 * 0.002)
-    assert budget.tokens(decode_rows=4) == pytest.approx(25)
+    assert budget.tokens(decode_rows=4) == pytest.approx(37.5)
 
 
 def test_a_few_steps_that_were_held_up_change_nothing() -> None:
@@ -162,11 +162,11 @@ def test_a_few_steps_that_were_held_up_change_nothing() -> None:
     for _ in range(4):
         budget.observe(decode_rows=4, weight=0, seconds=9.0)
         budget.observe(decode_rows=4, weight=50, seconds=9.0)
-    assert budget.tokens(decode_rows=4) == 50
+    assert budget.tokens(decode_rows=4) == pytest.approx(75)
 
 
 def test_however_slow_it_gets_a_step_makes_progress() -> None:
     budget = PrefillBudget(COST)
     for _ in range(100):
         budget.observe(decode_rows=4, weight=1, seconds=60.0)
-    assert budget.tokens(decode_rows=4) == 8
+    assert budget.tokens(decode_rows=4) == pytest.approx(9.375)  # an eighth of what was measured at load
