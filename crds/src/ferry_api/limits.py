@@ -33,11 +33,6 @@ def _prefix(path: str, prefix: str, sentence: str) -> Limit:
     return Limit(path, rule)
 
 
-def _any(path: str, sentence: str) -> Limit:
-    """Refuse the field whatever its value; it must not have a default."""
-    return Limit(path, Rule("false", lambda _: False, sentence))
-
-
 NOT_BUILT: Final[tuple[Limit, ...]] = (
     _values(
         "engine.type",
@@ -55,11 +50,6 @@ NOT_BUILT: Final[tuple[Limit, ...]] = (
         "model.source",
         "oci://",
         "oci:// sources are not built in this release: copy the weights to a volume and write pvc://CLAIM/PATH",
-    ),
-    _values("batching.mode", ("Adaptive",), "mode Adaptive is not built in this release: write Fixed"),
-    _any(
-        "batching.targetTimeToFirstToken",
-        "targetTimeToFirstToken belongs to mode Adaptive, which is not built in this release: remove it",
     ),
     Limit(
         "scaling",

@@ -100,7 +100,7 @@ def test_an_upstream_arrives_without_its_secret():
     assert "secret" not in config.model_dump_json().lower()
 
 
-def test_adaptive_batching_has_a_home_though_this_release_refuses_it():
+def test_adaptive_batching_is_translated_with_its_target():
     spec = InferenceServiceSpec.model_validate(
         {
             "model": {"source": "package://a"},
