@@ -23,6 +23,7 @@ _ALONE_MOST_TOKENS = 8192
 
 _ADDED = 1.5  # decode steps: how much longer prompt tokens may make a step
 _FEWEST_TOKENS = 8  # next to decode rows: below, a step's fixed cost outweighs what it computes
+_ROUNDING = 1.05  # by so much a chunk's weight may be misjudged
 _FLAT = StepCost(0.0, 0.0, 1)
 
 
@@ -78,7 +79,10 @@ def plan_prefill(
         most = prompt.remaining if scored_budget is None or not prompt.scored else scored_budget
         if fixed_chunk is None:
             count = _chunk_size(prompt, budget, most, rows, cost)
-            fits = count <= most and count >= min(prompt.remaining, _FEWEST_TOKENS)
+            fits = min(prompt.remaining, _FEWEST_TOKENS) <= count <= most
+            # Only the first chunk may weigh more than there is room for, since reading what comes
+            # before it can take all of that alone.
+            fits = fits and cost.weight(prompt.computed, count) <= budget * _ROUNDING
         else:
             count = min(prompt.remaining, fixed_chunk - prompt.computed % fixed_chunk)
             fits = count <= min(budget, most)

@@ -64,6 +64,14 @@ def test_late_tokens_weigh_more_so_a_step_takes_fewer(computed: int, span: int |
     assert chunk.count == pytest.approx(100 / (1 + 0.001 * seen), rel=0.06)
 
 
+def test_what_lies_before_a_late_chunk_is_not_read_beside_short_prompts_when_that_takes_too_long() -> None:
+    cost = dataclasses.replace(COST, attention_read=0.01)
+    late, short = prompt(1, 9000, 8000), prompt(2, 30)
+    assert plan_prefill([late, short], 100, turn=0, cost=cost) == [Chunk(2, 30)]
+    assert plan_prefill([late, short], 130, turn=0, cost=cost) == [Chunk(2, 30), Chunk(1, 20)]
+    assert plan_prefill([late], 60, turn=0, cost=cost) == [Chunk(1, 8)]
+
+
 def test_one_that_must_compute_all_itself_does_not_wait() -> None:
     tokens = tuple(range(50))
     alone = Prompt(2, tokens, 0, 2, scored=True)
