@@ -17,6 +17,7 @@ SHORT, LONG = "short", "long"
 
 # A request that has no answer by then is hung: longer than any queue or answer may take.
 _HUNG_SECONDS = 400.0
+_FILLING_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +88,26 @@ async def play(url: str, model: str, schedule: Sequence[Arrival]) -> list[Result
 
 
 async def capacity(url: str, model: str, *, clients: int, seconds: float, seed: int) -> float:
-    """Requests of the mix per second that the server gets done when it always has enough to do."""
-    pending, done = endless(seed), 0
+    """Requests of the mix per second that the server gets done when it always has enough to do.
+
+    Counted from when the first have come through until the clients stop sending: at both ends it has
+    less to do.
+    """
+    pending, done = endless(seed), list[float]()
     started = time.perf_counter()
 
     async def worker(client: httpx.AsyncClient) -> None:
-        nonlocal done
         for arrival in pending:
             if time.perf_counter() - started > seconds:
                 return
-            result = await send(client, model, arrival)
-            done += result.outcome == "finished"
+            if (await send(client, model, arrival)).outcome == "finished":
+                done.append(time.perf_counter() - started)
 
     async with _client(url) as client, asyncio.TaskGroup() as group:
         for _ in range(clients):
             group.create_task(worker(client))
-    return done / (time.perf_counter() - started)
+    begin = _FILLING_SHARE * seconds
+    return sum(begin < at <= seconds for at in done) / (seconds - begin)
 
 
 async def send(client: httpx.AsyncClient, model: str, arrival: Arrival) -> Result:
