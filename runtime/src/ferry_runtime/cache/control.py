@@ -103,7 +103,7 @@ class CacheControl:
     async def delete_entry(self, entry_id: str, caller: Caller) -> None:
         """Raises EntryNotFound, StoreUnavailable."""
         entry = await self._find(entry_id, caller)
-        await self._remove({entry.owner: [entry.id]}, Scope(tenant=entry.owner, ids=(entry.id,)))
+        await self._remove({entry.owner: [entry.id]}, Scope(tenant=entry.owner, ids=frozenset({entry.id})))
 
     async def delete(self, caller: Caller, *, tenant: str | None = None, model: str | None = None) -> int:
         """Remove what a scope covers; returns how many entries that were. Without rights over others,
@@ -134,7 +134,7 @@ class CacheControl:
         entry = await self._find(entry_id, caller)
         self._layer.metrics.feedback.labels(verdict).inc()
         if verdict == FeedbackVerdict.WRONG:
-            await self._remove({entry.owner: [entry.id]}, Scope(tenant=entry.owner, ids=(entry.id,)))
+            await self._remove({entry.owner: [entry.id]}, Scope(tenant=entry.owner, ids=frozenset({entry.id})))
 
     async def _find(self, entry_id: str, caller: Caller) -> Entry:
         entry = await self._tiers.fetch(entry_id, time.time()) if _plausible(entry_id) else None

@@ -180,14 +180,14 @@ class Tiers:
         )
         over = await self.shared.put(record, now=time.time(), quota=quota)
         if over:
-            scope = messages.Scope(tenant=entry.owner, ids=tuple(over))
+            scope = messages.Scope(tenant=entry.owner, ids=frozenset(over))
             self.forget(scope)
             await self.shared.store.remove({entry.owner: over}, messages.encode(scope))
 
     async def withdraw(self, entry: Entry) -> None:
         """Take back a publication that crossed an order to forget. Raises StoreError."""
         if self.shared is not None:
-            scope = messages.Scope(tenant=entry.owner, ids=(entry.id,))
+            scope = messages.Scope(tenant=entry.owner, ids=frozenset({entry.id}))
             await self.shared.store.remove({entry.owner: [entry.id]}, messages.encode(scope))
 
     async def of_model(self, entry_ids: list[str], model: str) -> list[str]:
