@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 _BATCH = 200  # entries fetched at once while reconciling
 _EVENTS = 500
 _WAIT = 0.4  # seconds one read of the stream waits; also the heartbeat
-DOUBTFUL_AFTER = 1.5  # seconds without contact: local entries are confirmed first
-STALE_AFTER = 30.0  # seconds without contact: local entries are not served
+DOUBTFUL_AFTER = 1.5  # seconds behind: local entries are confirmed first
+STALE_AFTER = 30.0  # seconds behind: local entries are not served
 
 
 class Freshness(Enum):
@@ -59,20 +59,21 @@ class Feed:
         self._on_reconciled = on_reconciled
         self._purges = purges
         self._cursor: str | None = None
-        self._contact = time.monotonic()
+        self._caught_up = time.monotonic()  # everything announced by then has been applied
         self._lost = False
         self._task: asyncio.Task[None] | None = None
         self.loaded = asyncio.Event()  # the first reconciliation is over
 
     async def start(self) -> None:
-        self._contact = time.monotonic()
+        self._caught_up = time.monotonic()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         await end(self._task)
 
     def freshness(self) -> Freshness:
-        age = time.monotonic() - self._contact
+        """Talking to the store is not enough: a backlog of events may hold an order to forget."""
+        age = time.monotonic() - self._caught_up
         if age >= STALE_AFTER:
             return Freshness.STALE
         return Freshness.DOUBTFUL if age >= DOUBTFUL_AFTER else Freshness.FRESH
@@ -95,17 +96,18 @@ class Feed:
     async def _follow(self) -> bool:
         """One read of the stream. True when a look for gaps is due."""
         assert self._cursor is not None  # noqa: S101 - set by the reconciliation before
+        asked = time.monotonic()  # the answer may have been waiting for this process for long
         events = await self._store.events(self._cursor, _WAIT, _EVENTS)
         await self._apply(events)
         if events:
             self._cursor = events[-1].position
-        self._note_contact()
+        if len(events) < _EVENTS:
+            self._note_caught_up(asked)
         return not events or len(events) >= _EVENTS
 
     async def _gap(self, cursor: str) -> bool:
         """Were events trimmed, or the stream replaced, past what was seen?"""
         first, last = await self._store.first_position(), await self._store.last_position()
-        self._note_contact()
         return _order(last) < _order(cursor) or _order(first) > _order(cursor)
 
     async def _reconcile(self) -> None:
@@ -119,7 +121,6 @@ class Feed:
             missing = [entry_id for entry_id in ids if not self._knows(entry_id)]
             for start in range(0, len(missing), _BATCH):
                 await self._fetch(missing[start : start + _BATCH])
-                self._note_contact()
         self._on_reconciled(alive, now)
         self._cursor = cursor
         self.loaded.set()
@@ -157,8 +158,8 @@ class Feed:
                 if entry.id == entry_id and not entry.expired(time.time()):
                     self._on_entry(entry, body)
 
-    def _note_contact(self) -> None:
-        self._contact = time.monotonic()
+    def _note_caught_up(self, when: float) -> None:
+        self._caught_up = when
         if self._lost:
             self._lost = False
             log.info("cache: following changes at store %s again", self._store.address.label)

@@ -66,7 +66,7 @@ async def test_what_a_replica_has_is_served_while_the_store_is_gone(make_replica
     said, _ = await replica.ask()
     server.kill()
     assert await replica.ask() == (said, EXACT)
-    replica.tiers.feed._contact -= 5.0
+    replica.tiers.feed._caught_up -= 5.0
     assert await replica.ask() == (said, EXACT)
 
 
@@ -74,7 +74,7 @@ async def test_but_not_when_purges_may_have_passed_it_by(make_replica, server) -
     replica = await make_replica()
     await replica.ask()
     server.kill()
-    replica.tiers.feed._contact -= 60.0
+    replica.tiers.feed._caught_up -= 60.0
     assert (await replica.ask())[1] is MISS
 
 

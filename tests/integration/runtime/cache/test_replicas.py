@@ -128,5 +128,5 @@ async def test_a_replica_woken_from_a_long_stop_serves_nothing_that_was_purged(
     await two.tiers.feed.stop()  # as a stopped process: nothing is read from the stream
     ids = await one.tiers.shared.store.ids("a", 0)
     await one.tiers.shared.store.remove({"a": ids}, encode(Scope(ids=frozenset(ids))))
-    two.tiers.feed._contact -= 5.0
+    two.tiers.feed._caught_up -= 5.0
     assert (await two.ask())[1] is MISS
