@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _BATCH = 200  # entries fetched at once while reconciling
 _EVENTS = 500
+_SAME_EXPIRY = 0.002  # seconds; two versions of an entry differ by far more: each draws its jitter
 _WAIT = 0.4  # seconds one read of the stream waits; also the heartbeat
 DOUBTFUL_AFTER = 1.5  # seconds behind: local entries are confirmed first
 STALE_AFTER = 30.0  # seconds behind: local entries are not served
@@ -38,14 +39,14 @@ class Freshness(Enum):
 
 class Feed:
     """Runs for the life of the process. ``on_entry`` takes an entry and its encoded form;
-    ``knows`` tells whether this process has an entry and need not fetch it."""
+    ``held`` tells when the version of an entry that this process has expires; None: it has none."""
 
     def __init__(
         self,
         store: RedisStore,
         replica: str,
         *,
-        knows: Callable[[str], bool],
+        held: Callable[[str], float | None],
         on_entry: Callable[[Entry, bytes], None],
         on_purge: Callable[[messages.Scope], int],
         on_reconciled: Callable[[set[str], float], None],
@@ -53,7 +54,7 @@ class Feed:
     ) -> None:
         self._store = store
         self._replica = replica
-        self._knows = knows
+        self._held = held
         self._on_entry = on_entry
         self._on_purge = on_purge
         self._on_reconciled = on_reconciled
@@ -116,14 +117,19 @@ class Feed:
         now = time.time()
         alive: set[str] = set()
         for tenant in await self._store.tenants():
-            ids = await self._store.ids(tenant, now)
-            alive.update(ids)
-            missing = [entry_id for entry_id in ids if not self._knows(entry_id)]
+            register = await self._store.register(tenant, now)
+            alive.update(register)
+            missing = [entry_id for entry_id, expires in register.items() if self._lacks(entry_id, expires)]
             for start in range(0, len(missing), _BATCH):
                 await self._fetch(missing[start : start + _BATCH])
         self._on_reconciled(alive, now)
         self._cursor = cursor
         self.loaded.set()
+
+    def _lacks(self, entry_id: str, expires: float) -> bool:
+        """An answer that was judged wrong and made again has the same id, and another expiry."""
+        held = self._held(entry_id)
+        return held is None or abs(held - expires) > _SAME_EXPIRY
 
     async def _apply(self, events: Sequence[Event]) -> None:
         """In order; runs of new entries are fetched together."""
@@ -132,7 +138,7 @@ class Feed:
             if event.kind == "put":
                 stored = messages.decode_stored(event.data)
                 ours = stored is not None and stored.replica == self._replica
-                if stored is not None and not (ours and self._knows(stored.id)):
+                if stored is not None and not (ours and self._held(stored.id) is not None):
                     wanted.append(stored.id)
             elif event.kind == "purge":
                 scope = messages.decode_scope(event.data)

@@ -42,6 +42,8 @@ class Index(Protocol):
 
     def __contains__(self, entry_id: str) -> bool: ...
 
+    def expiry(self, entry_id: str) -> float | None: ...
+
     def __len__(self) -> int: ...
 
     def ids(self) -> list[str]: ...
@@ -101,7 +103,7 @@ class Tiers:
             Feed(
                 shared.store,
                 replica,
-                knows=self._knows,
+                held=self._held_until,
                 on_entry=self._learn,
                 on_purge=self.forget,
                 on_reconciled=self._keep_only,
@@ -227,8 +229,10 @@ class Tiers:
             self.index.add(entry)
         self._gauge()
 
-    def _knows(self, entry_id: str) -> bool:
-        return entry_id in self.local or (self.index is not None and entry_id in self.index)
+    def _held_until(self, entry_id: str) -> float | None:
+        """An evicted answer may still stand in the index, and is worth no second fetch."""
+        expires = self.local.expiry(entry_id)
+        return self.index.expiry(entry_id) if expires is None and self.index is not None else expires
 
     def _keep_only(self, alive: set[str], began: float) -> None:
         """After a reconciliation; entries newer than it may not have reached the store yet."""

@@ -141,10 +141,15 @@ class RedisStore:
 
     async def ids(self, tenant: str, now: float) -> list[str]:
         """The tenant's unexpired entries."""
+        return list(await self.register(tenant, now))
+
+    async def register(self, tenant: str, now: float) -> dict[str, float]:
+        """The same with their expiry in Unix seconds, which tells an entry from a later one of its id."""
         found = await self._gate.call(
-            lambda: self._redis.zrangebyscore(self._tenant(tenant), f"({now}", "+inf"), self._slow
+            lambda: self._redis.zrangebyscore(self._tenant(tenant), f"({now}", "+inf", withscores=True),
+            self._slow,
         )
-        return [item.decode(errors="replace") for item in found]
+        return {item.decode(errors="replace"): float(expires) for item, expires in found}
 
     async def last_position(self) -> str:
         """Where the stream ends now; "0-0" while there is none."""
