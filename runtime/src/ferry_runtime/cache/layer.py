@@ -18,6 +18,7 @@ from ferry_runtime.cache.flight import Flight
 from ferry_runtime.cache.follow import FlightAnswer
 from ferry_runtime.cache.identity import Bypass, Identity, ServedModel, identify
 from ferry_runtime.cache.metrics import CacheMetrics
+from ferry_runtime.cache.orders import Orders
 from ferry_runtime.cache.policy import Directives
 from ferry_runtime.cache.recording import Recorder
 from ferry_runtime.cache.tiers import Semantic, Tiers
@@ -70,6 +71,7 @@ class CacheLayer:
         self._model = model
         self._queue_timeout = queue_timeout
         self._flights: dict[bytes, Flight] = {}
+        self.orders = Orders(tiers)
         self.writer = Writer(self._write, metrics)
         metrics.waiters.set_function(
             lambda: sum(max(0, flight.listeners - 1) for flight in self._flights.values())
@@ -83,6 +85,7 @@ class CacheLayer:
 
     async def stop(self) -> None:
         await self.writer.stop()
+        await self.orders.stop()
         if self.semantic is not None:
             await self.semantic.stop()
         await self.tiers.stop()

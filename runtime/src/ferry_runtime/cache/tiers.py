@@ -192,18 +192,6 @@ class Tiers:
             scope = messages.Scope(tenant=entry.owner, ids=frozenset({entry.id}))
             await self.shared.store.remove({entry.owner: [entry.id]}, messages.encode(scope))
 
-    async def of_model(self, entry_ids: list[str], model: str) -> list[str]:
-        """Those of the store's entries that a model made. Raises StoreError."""
-        found = []
-        for start in range(0, len(entry_ids), 200):
-            some = entry_ids[start : start + 200]
-            bodies = await self.shared.store.get_many(some) if self.shared is not None else []
-            for entry_id, body in zip(some, bodies, strict=True):
-                entry = _decode(body, entry_id, 0.0)
-                if entry is not None and entry.model == model:
-                    found.append(entry_id)
-        return found
-
     def forget(self, scope: messages.Scope) -> int:
         """Drop from this process what an order covers; returns how many entries it held."""
         gone = self.local.purge(
