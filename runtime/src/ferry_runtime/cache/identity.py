@@ -25,8 +25,8 @@ REQUEST_PARTITION = frozenset({"prompt_text", "user_text"})  # the prompt around
 # Decide how or when an answer is delivered, or whether it may be cached, never what it says. The
 # body's stream, stream_options, user and metadata end before a GenerationRequest exists.
 REQUEST_OUT = frozenset(
-    {"id", "arrival", "route", "priority", "timeout", "temperature_omitted", "cache_control"}
-    | {"cache_threshold", "unknown_fields"}
+    {"id", "arrival", "queued_since", "route", "priority", "timeout", "temperature_omitted"}
+    | {"cache_control", "cache_threshold", "unknown_fields"}
 )
 SAMPLING_IN = frozenset(
     {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty"}
