@@ -82,7 +82,7 @@ class CacheControl:
         }
 
     async def entry(self, entry_id: str, caller: Caller) -> dict[str, Any]:
-        """JSON for GET /cache/entries/{id}. Raises EntryNotFound."""
+        """JSON for GET /cache/entries/{id}. Raises EntryNotFound, StoreUnavailable."""
         entry = await self._find(entry_id, caller)
         return {
             "id": entry.id,
@@ -118,7 +118,8 @@ class CacheControl:
         return await self.delete(caller)
 
     async def feedback(self, entry_id: str, verdict: str, caller: Caller) -> None:
-        """A wrong answer is evicted everywhere at once. Raises InvalidRequest, EntryNotFound."""
+        """A wrong answer is evicted everywhere at once. Raises InvalidRequest, EntryNotFound,
+        StoreUnavailable."""
         if verdict not in set(FeedbackVerdict):
             raise InvalidRequest("verdict must be good or wrong.", "verdict")
         entry = await self._find(entry_id, caller)
@@ -127,10 +128,20 @@ class CacheControl:
             await self._forget(Scope(tenant=entry.owner, ids=frozenset({entry.id})))
 
     async def _find(self, entry_id: str, caller: Caller) -> Entry:
-        entry = await self._tiers.fetch(entry_id, time.time()) if _plausible(entry_id) else None
+        entry = await self._look_up(entry_id) if _plausible(entry_id) else None
         if entry is None or not (caller.admin or entry.owner == caller.tenant):
             raise EntryNotFound("No such cache entry.", "entry")
         return entry
+
+    async def _look_up(self, entry_id: str) -> Entry | None:
+        """Raises StoreUnavailable: an entry that cannot be asked for is not an absent one."""
+        try:
+            return await self._tiers.look_up(entry_id, time.time())
+        except StoreError:
+            held = self._tiers.held(entry_id, time.time())
+        if held is None:
+            raise StoreUnavailable("The cache's store cannot be asked for this entry now.")
+        return held
 
     async def _forget(self, scope: Scope) -> int:
         with _said_plainly():
@@ -142,8 +153,10 @@ def _said_plainly() -> Iterator[None]:
     """Whatever kept the store from obeying, the caller's answer to it is the same."""
     try:
         yield
-    except StoreError as error:
-        raise StoreUnavailable(f"The order did not reach the other replicas: {error}.") from None
+    except StoreError:
+        raise StoreUnavailable(
+            "The cache's store cannot be reached. This replica has obeyed; others may not have."
+        ) from None
 
 
 def _plausible(entry_id: str) -> bool:

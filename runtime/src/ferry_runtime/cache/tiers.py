@@ -140,16 +140,24 @@ class Tiers:
 
         Never raises: while the store does not answer, what this process has is served for as long
         as it may be trusted (see `Freshness`)."""
+        try:
+            return await self.look_up(entry_id, now)
+        except StoreError:
+            if self.freshness is Freshness.STALE:
+                return None
+            return self.held(entry_id, now)
+
+    def held(self, entry_id: str, now: float) -> Entry | None:
+        """From this process, whether or not a purge may have passed it by: to know, not to serve."""
+        return _read(self.local.get(entry_id, now))
+
+    async def look_up(self, entry_id: str, now: float) -> Entry | None:
+        """As `fetch`, but raises StoreError where only the store could say."""
         found = self.at_hand(entry_id, now)
         if found is not None or self.shared is None:
             return found
         purges = self.local.purges
-        try:
-            body = await self.shared.get(entry_id)
-        except StoreError:
-            if self.freshness is Freshness.STALE:
-                return None
-            return _read(self.local.get(entry_id, now))
+        body = await self.shared.get(entry_id)
         entry = _decode(body, entry_id, now)
         if entry is None:
             self.local.drop(entry_id, Drop.PURGED)

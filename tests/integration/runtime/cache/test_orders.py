@@ -8,7 +8,8 @@ import pytest
 from tests.integration.runtime.cache.conftest import Replica, until
 
 from ferry_runtime.cache import orders
-from ferry_runtime.cache.control import CacheControl, Caller
+from ferry_runtime.cache.control import CacheControl, Caller, EntryNotFound
+from ferry_runtime.errors import StoreUnavailable
 from ferry_runtime.generation import CacheOutcome
 
 EXACT, MISS = CacheOutcome.EXACT, CacheOutcome.MISS
@@ -97,3 +98,46 @@ async def test_an_order_is_not_looked_after_once_the_cache_has_stopped(make_repl
     await CacheControl(one.layer).clear(ADMIN)
     await one.layer.stop()
     assert not one.layer.orders._second_looks
+
+
+ONE_ENTRY: dict[str, Order] = {
+    "look": lambda control, entry_id: control.entry(entry_id, ADMIN),
+    "delete": ORDERS["an entry"],
+    "good": lambda control, entry_id: control.feedback(entry_id, "good", ADMIN),
+    "wrong": ORDERS["a wrong answer"],
+}
+
+
+@pytest.mark.parametrize("order", ONE_ENTRY.values(), ids=ONE_ENTRY.keys())
+async def test_an_entry_that_only_a_lost_store_could_know_is_not_called_absent(
+    make_replica, server, order: Order
+) -> None:
+    one, two = await make_replica(), await make_replica()
+    await two.ask()
+    await two.written()
+    (entry_id,) = await stored(one)
+    one.tiers.local.purge(lambda _: True)
+    server.kill()
+    control = CacheControl(one.layer)
+    for _ in range(5):  # the breaker opens on the way
+        with pytest.raises(StoreUnavailable):
+            await order(control, entry_id)
+    with pytest.raises(EntryNotFound):
+        await order(control, "no entry's id")
+
+
+@pytest.mark.parametrize("order", ["delete", "wrong"])
+async def test_an_order_without_the_store_is_obeyed_here_and_said_to_be_no_more(
+    make_replica, server, order: str
+) -> None:
+    one = await make_replica()
+    await one.ask()
+    await one.written()
+    (entry_id,) = await stored(one)
+    server.kill()
+    one.tiers.feed._caught_up -= 60.0
+    with pytest.raises(EntryNotFound):
+        await ONE_ENTRY[order](CacheControl(one.layer), "f" * 31)
+    with pytest.raises(StoreUnavailable):
+        await ONE_ENTRY[order](CacheControl(one.layer), entry_id)
+    assert len(one.tiers.local) == 0
