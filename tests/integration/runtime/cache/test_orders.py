@@ -116,6 +116,7 @@ async def test_an_entry_that_only_a_lost_store_could_know_is_not_called_absent(
     await two.ask()
     await two.written()
     (entry_id,) = await stored(one)
+    await until(lambda: len(one.tiers.local) == 1)
     one.tiers.local.purge(lambda _: True)
     server.kill()
     control = CacheControl(one.layer)
