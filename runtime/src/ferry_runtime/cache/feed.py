@@ -7,7 +7,6 @@ is compared anew (reconciliation); in between, events alone are applied, in orde
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -16,12 +15,14 @@ from enum import Enum, auto
 from ferry_runtime.cache import messages
 from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode
 from ferry_runtime.cache.tasks import end
-from ferry_runtime.errors import StoreError
+from ferry_runtime.errors import StoreError, StoreUnavailable
 from ferry_runtime.store.redis_store import Event, RedisStore
 
 log = logging.getLogger(__name__)
 
-_BATCH = 200  # entries fetched at once while reconciling
+_BATCH = 200  # entries fetched at once; fewer while the store does not answer for so many in time
+_YIELD = 128 * 1024  # bytes decoded before others on the event loop get a turn
+_MOST_VOIDED = 3  # fetches in a row that orders to forget may make void
 _EVENTS = 500
 _SAME_EXPIRY = 0.002  # seconds; two versions of an entry differ by far more: each draws its jitter
 _WAIT = 0.4  # seconds one read of the stream waits; also the heartbeat
@@ -38,7 +39,8 @@ class Freshness(Enum):
 
 
 class Feed:
-    """Runs for the life of the process. ``on_entry`` takes an entry and its encoded form;
+    """Runs for the life of the process. ``on_entry`` takes an entry and its encoded form, ``on_gone``
+    the id of one that was announced and is not to be had;
     ``held`` tells when the version of an entry that this process has expires; None: it has none."""
 
     def __init__(
@@ -48,6 +50,7 @@ class Feed:
         *,
         held: Callable[[str], float | None],
         on_entry: Callable[[Entry, bytes], None],
+        on_gone: Callable[[str], None],
         on_purge: Callable[[messages.Scope], int],
         on_reconciled: Callable[[set[str], float], None],
         purges: Callable[[], int],
@@ -56,9 +59,11 @@ class Feed:
         self._replica = replica
         self._held = held
         self._on_entry = on_entry
+        self._on_gone = on_gone
         self._on_purge = on_purge
         self._on_reconciled = on_reconciled
         self._purges = purges
+        self._batch = _BATCH
         self._cursor: str | None = None
         self._caught_up = time.monotonic()  # everything announced by then has been applied
         self._lost = False
@@ -120,8 +125,7 @@ class Feed:
             register = await self._store.register(tenant, now)
             alive.update(register)
             missing = [entry_id for entry_id, expires in register.items() if self._lacks(entry_id, expires)]
-            for start in range(0, len(missing), _BATCH):
-                await self._fetch(missing[start : start + _BATCH])
+            await self._fetch(missing)
         self._on_reconciled(alive, now)
         self._cursor = cursor
         self.loaded.set()
@@ -149,20 +153,35 @@ class Feed:
         await self._fetch(wanted)
 
     async def _fetch(self, entry_ids: Sequence[str]) -> None:
-        for _ in range(3):
-            purges = self._purges()
-            bodies = await self._store.get_many(entry_ids)
-            if purges == self._purges():
-                break
-        else:
-            return
-        for entry_id, body in zip(entry_ids, bodies, strict=True):
-            with contextlib.suppress(EntryDecodeError):
-                if body is None:
-                    continue
-                entry = decode(body)
-                if entry.id == entry_id and not entry.expired(time.time()):
-                    self._on_entry(entry, body)
+        """What an order to forget crosses is read again."""
+        rest, voided = list(entry_ids), 0
+        while rest and voided < _MOST_VOIDED:
+            some, purges = rest[: self._batch], self._purges()
+            try:
+                bodies = await self._store.get_many(some)
+            except StoreUnavailable:
+                self._batch = max(1, self._batch // 2)
+                raise
+            taken = await self._take(some, bodies, purges)
+            rest, voided = rest[taken:], 0 if taken else voided + 1
+        self._batch = min(_BATCH, self._batch * 2)
+
+    async def _take(self, entry_ids: Sequence[str], bodies: Sequence[bytes | None], purges: int) -> int:
+        """Learn them in order. Returns how many: fewer where an order to forget came meanwhile."""
+        decoded = 0
+        for position, (entry_id, body) in enumerate(zip(entry_ids, bodies, strict=True)):
+            if purges != self._purges():
+                return position
+            entry = _read(entry_id, body)
+            if entry is None or body is None:
+                self._on_gone(entry_id)
+                continue
+            self._on_entry(entry, body)
+            decoded += len(body)
+            if decoded > _YIELD:
+                decoded = 0
+                await asyncio.sleep(0)
+        return len(entry_ids)
 
     def _note_caught_up(self, when: float) -> None:
         self._caught_up = when
@@ -174,6 +193,15 @@ class Feed:
         if not self._lost:
             self._lost = True
             log.warning("cache: changes at store %s are lost: %s", self._store.address.label, error)
+
+
+def _read(entry_id: str, body: bytes | None) -> Entry | None:
+    """None for what is missing, expired or not that entry."""
+    try:
+        entry = decode(body) if body is not None else None
+    except EntryDecodeError:
+        return None
+    return entry if entry is not None and entry.id == entry_id and not entry.expired(time.time()) else None
 
 
 def _order(position: str) -> tuple[int, int]:

@@ -217,7 +217,9 @@ class CacheLayer:
         if entry is None or not policy.storable(entry):
             return
         self.tiers.resize(asked.config.max_entries)
-        self.tiers.keep(entry)
+        if not self.tiers.keep(entry):
+            self.metrics.writes.labels("too_large").inc()
+            return
         self.writer.submit(entry, self.tiers.local.purges)
 
     def _entry(self, request: GenerationRequest, asked: _Asked, log: list[ChoiceDelta]) -> Entry | None:

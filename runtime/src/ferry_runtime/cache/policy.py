@@ -10,6 +10,10 @@ from ferry_runtime.cache.entry import Entry
 from ferry_runtime.generation import GenerationRequest
 
 
+# Encoded, of one answer. A larger one takes the place of hundreds, and replicas read them by hundreds.
+MOST_BYTES = 256 * 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Directives:
     """Request Cache-Control (RFC 9111, section 5.2.1). ``max_age`` is in seconds."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ferry_api.runtime_config import Verifier
-from ferry_runtime.cache import messages
+from ferry_runtime.cache import messages, policy
 from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode, encode
 from ferry_runtime.cache.feed import Feed, Freshness
 from ferry_runtime.cache.local import Drop, Held, LocalStore
@@ -105,6 +105,7 @@ class Tiers:
                 replica,
                 held=self._held_until,
                 on_entry=self._learn,
+                on_gone=self._gone,
                 on_purge=self.forget,
                 on_reconciled=self._keep_only,
                 purges=lambda: local.purges,
@@ -160,9 +161,7 @@ class Tiers:
         body = await self.shared.get(entry_id)
         entry = _decode(body, entry_id, now)
         if entry is None:
-            self.local.drop(entry_id, Drop.PURGED)
-            if self.index is not None:
-                self.index.discard(entry_id)
+            self._gone(entry_id)
         elif body is not None and purges == self.local.purges:
             self._learn(entry, body)
         return entry
@@ -173,9 +172,13 @@ class Tiers:
         if self.index is not None:
             self.index.max_entries = max_entries
 
-    def keep(self, entry: Entry) -> None:
-        """In this process, at once: the next request finds it."""
-        self._learn(entry, encode(entry))
+    def keep(self, entry: Entry) -> bool:
+        """In this process, at once: the next request finds it. False: too large to be kept anywhere."""
+        body = encode(entry)
+        if len(body) > policy.MOST_BYTES:
+            return False
+        self._learn(entry, body)
+        return True
 
     async def publish(self, entry: Entry, quota: int) -> None:
         """To every replica. Raises StoreError."""
@@ -224,6 +227,12 @@ class Tiers:
         if self.index is not None and entry.partition and entry.vector:
             self.index.add(entry)
         self._gauge()
+
+    def _gone(self, entry_id: str) -> None:
+        """The store does not have it, so no other version of it may be served."""
+        self.local.drop(entry_id, Drop.PURGED)
+        if self.index is not None:
+            self.index.discard(entry_id)
 
     def _held_until(self, entry_id: str) -> float | None:
         """An evicted answer may still stand in the index, and is worth no second fetch."""
