@@ -20,6 +20,7 @@ from ferry_runtime.cache.identity import Bypass, Identity, ServedModel, identify
 from ferry_runtime.cache.metrics import CacheMetrics
 from ferry_runtime.cache.orders import Orders
 from ferry_runtime.cache.policy import Directives
+from ferry_runtime.cache.publishing import Publisher
 from ferry_runtime.cache.recording import Recorder
 from ferry_runtime.cache.tiers import Semantic, Tiers
 from ferry_runtime.cache.writer import Writer
@@ -72,7 +73,8 @@ class CacheLayer:
         self._queue_timeout = queue_timeout
         self._flights: dict[bytes, Flight] = {}
         self.orders = Orders(tiers)
-        self.writer = Writer(self._write, metrics)
+        publisher = Publisher(tiers, semantic, lambda: self._config().max_entries)
+        self.writer = Writer(publisher, metrics)
         metrics.waiters.set_function(
             lambda: sum(max(0, flight.listeners - 1) for flight in self._flights.values())
         )
@@ -197,7 +199,11 @@ class CacheLayer:
         async def open_answer(request: GenerationRequest) -> Answer:
             mine = replace(asked, request=request)
             found = None if asked.wish.no_cache else await self._look_up(mine)
-            return found or Labelled(await generate(request), CacheInfo(outcome=CacheOutcome.MISS))
+            if found is not None:
+                return found
+            answer = Labelled(await generate(request), CacheInfo(outcome=CacheOutcome.MISS))
+            self._prepare(asked)
+            return answer
 
         def finished(request: GenerationRequest, answer: Answer, log: list[ChoiceDelta]) -> None:
             if answer.cache.outcome is CacheOutcome.MISS and not asked.wish.no_store:
@@ -211,6 +217,12 @@ class CacheLayer:
         if not asked.wish.no_store and key not in self._flights:
             self._flights[key] = flight
         return flight
+
+    def _prepare(self, asked: _Asked) -> None:
+        """Now that the request is admitted: its vector will be needed once the answer is there."""
+        identity = asked.identity
+        if self.semantic is not None and identity.partition and identity.question and not asked.wish.no_store:
+            self.semantic.prepare(identity.question)
 
     def _keep(self, request: GenerationRequest, asked: _Asked, log: list[ChoiceDelta]) -> None:
         entry = self._entry(request, asked, log)
@@ -245,23 +257,3 @@ class CacheLayer:
         if identity.partition is None or identity.question is None or not entry.finished_by_itself:
             return entry
         return msgspec.structs.replace(entry, partition=identity.partition, question=identity.question)
-
-    async def _write(self, entry: Entry, purges: int) -> None:
-        """Behind the client's back: embed what is worth it, then tell everybody.
-
-        ``purges`` was counted when the answer was kept: an order to forget it that came since then
-        must not be undone by this late write.
-        """
-        local = self.tiers.local
-        if entry.partition and self.semantic is not None:
-            vector = await self.semantic.vector(entry.question)
-            if vector is not None:
-                entry = msgspec.structs.replace(entry, vector=vector, embedder=self.semantic.fingerprint)
-                if entry.id in local:
-                    self.tiers.keep(entry)
-        if purges != local.purges and entry.id not in local:
-            return
-        tenants = max(1, len(local.tenant_counts()))
-        await self.tiers.publish(entry, quota=max(1, self._config().max_entries // tenants))
-        if purges != local.purges and entry.id not in local:
-            await self.tiers.withdraw(entry)

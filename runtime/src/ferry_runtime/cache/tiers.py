@@ -75,6 +75,14 @@ class Semantic(Protocol):
         """Accepted candidates, most similar first. Never raises."""
         ...
 
+    def prepare(self, question: str) -> None:
+        """Start embedding it, in the background, unless that is done or under way."""
+        ...
+
+    def at_hand(self, question: str) -> bytes | None:
+        """As `vector`, without any wait: None also while it is being embedded."""
+        ...
+
     async def vector(self, question: str) -> bytes | None:
         """The unit embedding in little-endian float16; None where the tier stays out. Never raises."""
         ...

@@ -101,7 +101,6 @@ class SemanticTier:
             self._metrics.skips.labels(reason.value).inc()
             return []
         if not self.index.partition_size(partition):
-            self._embed_ahead(question)  # it is needed anyway once the answer is there
             return []
         vector = await self._vector(question, self._patience)
         if vector is None:
@@ -119,8 +118,14 @@ class SemanticTier:
     async def vector(self, question: str) -> bytes | None:
         if skip_reason(question) is not None:
             return None
-        vector = await self._vector(question, 10.0)
-        return None if vector is None else vector.astype("<f2").tobytes()
+        return _stored(await self._vector(question, 10.0))
+
+    def prepare(self, question: str) -> None:
+        if skip_reason(question) is None and question not in self._memo and question not in self._running:
+            self._start_embedding(question)
+
+    def at_hand(self, question: str) -> bytes | None:
+        return _stored(self._memo.get(question))
 
     async def _nearest(self, partition: bytes, vector: Vector, threshold: float) -> list[Near]:
         """A big search runs in a thread: numpy lets go of the interpreter, so that the loop goes on."""
@@ -142,10 +147,6 @@ class SemanticTier:
             label = "grey" if decision.verdict is Verdict.GREY else decision.reason
             self._metrics.rejections.labels(label).inc()
         return decision.verdict is Verdict.ACCEPT
-
-    def _embed_ahead(self, question: str) -> None:
-        if question not in self._memo and question not in self._running:
-            self._start_embedding(question)
 
     async def _vector(self, question: str, patience: float) -> Vector | None:
         """From memory, or embedded once however many ask. None when too long, late or failed."""
@@ -189,3 +190,8 @@ class SemanticTier:
             self._fingerprint = (await self._embedder.load()).fingerprint
         except FerryError as error:
             log.warning("cache: no semantic tier: %s", error)
+
+
+def _stored(vector: Vector | None) -> bytes | None:
+    """As entries carry it: half the bytes, and the index keeps fewer bits still."""
+    return None if vector is None else vector.astype("<f2").tobytes()

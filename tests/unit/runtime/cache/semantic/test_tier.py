@@ -1,66 +1,26 @@
 """The semantic tier inside the whole cache, with an embedder that the test writes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from unittest import mock
 
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from tests.unit.runtime.cache.conftest import Cache, Generator, build_request
+from tests.unit.runtime.cache.embedders import WordBag
 
 from ferry_api.runtime_config import CacheConfig, CacheScope, Verifier
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.messages import Scope
 from ferry_runtime.cache.setup import build_cache
 from ferry_runtime.engine.protocol import FinishReason
-from ferry_runtime.errors import EmbedderUnavailable
+from ferry_runtime.errors import EmbedderUnavailable, Overloaded
 from ferry_runtime.generation import CacheOutcome
 
 EXACT, SEMANTIC, MISS = CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.MISS
 HOW_DO, HOW_CAN = "How do I reset my password?", "How can I reset my password?"
-
-
-@dataclass
-class Embedding:
-    vector: bytes | None
-
-
-@dataclass
-class Loaded:
-    fingerprint: str = "minilm"
-
-
-class WordBag:
-    """Texts that share words have near vectors, as with a real embedder."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.fail: Exception | None = None
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def load(self) -> Loaded:
-        if self.fail is not None:
-            raise self.fail
-        return Loaded()
-
-    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        self.calls.extend(texts)
-        await self.gate.wait()
-        if self.fail is not None:
-            raise self.fail
-        return [Embedding(None if len(text) > 500 else self._vector(text)) for text in texts]
-
-    def _vector(self, text: str) -> bytes:
-        total = np.zeros(384, dtype=np.float32)
-        for word in text.lower().split():
-            seed = sum(ord(letter) * 31**place for place, letter in enumerate(word))
-            total += np.random.default_rng(seed % 2**32).standard_normal(384).astype(np.float32)
-        return (total / np.linalg.norm(total)).astype("<f4").tobytes()
 
 
 @pytest.fixture
@@ -175,6 +135,20 @@ async def test_a_question_is_embedded_once(cache, make_request, embedder) -> Non
     await asyncio.gather(*(cache.ask(make_request(HOW_CAN, sampling={"stop": (str(i),)})) for i in range(5)))
     await cache.layer.writer.drained()
     assert sorted(embedder.calls) == sorted([HOW_DO, HOW_CAN])
+
+
+async def test_a_request_that_is_refused_costs_the_embedder_nothing(cache, make_request, embedder) -> None:
+    cache.generator.refusals = [Overloaded("full", 1.0)]
+    with pytest.raises(Overloaded):
+        await cache.ask(make_request(HOW_DO))
+    assert embedder.calls == []
+    await outcome(cache, make_request(HOW_DO))
+    assert embedder.calls == [HOW_DO]
+
+
+async def test_nothing_is_embedded_that_may_not_be_stored(cache, make_request, embedder) -> None:
+    await outcome(cache, make_request(HOW_DO, cache_control=frozenset({"no-store"})))
+    assert embedder.calls == []
 
 
 async def test_a_slow_embedder_costs_a_bounded_wait_and_no_answer(cache, make_request, embedder) -> None:
