@@ -24,6 +24,7 @@ from ferry_runtime.errors import FerryError
 log = logging.getLogger(__name__)
 
 _BIG = 20_000  # rows past which a search leaves the event loop to a thread
+_LONG = 300  # characters past which comparing two questions does
 _MEMO = 2_000  # questions whose vectors are remembered
 Vector = NDArray[np.float32]
 
@@ -107,7 +108,7 @@ class SemanticTier:
             return []
         started = time.perf_counter()
         near = await self._nearest(partition, vector, threshold)
-        accepted = [item for item in near if self._accepts(item, question, verifier)]
+        accepted = near if verifier is Verifier.NONE else await self._accepted(near, question)
         self._metrics.search_seconds.observe(time.perf_counter() - started)
         if near and not accepted:
             self._metrics.near_misses.inc()
@@ -139,14 +140,21 @@ class SemanticTier:
         found = [entry_id for entry_id in found if index.partition_of(entry_id) == partition]
         return index.confirmed(found, vector, threshold, time.time())
 
-    def _accepts(self, item: Near, question: str, verifier: Verifier) -> bool:
-        if verifier is Verifier.NONE:
-            return True
-        decision: Decision = self._verifier.decide(item.cosine, item.row.question, question)
-        if decision.verdict is not Verdict.ACCEPT:
-            label = "grey" if decision.verdict is Verdict.GREY else decision.reason
-            self._metrics.rejections.labels(label).inc()
-        return decision.verdict is Verdict.ACCEPT
+    async def _accepted(self, near: list[Near], question: str) -> list[Near]:
+        texts = [question, *(item.row.question for item in near)]
+        if max(map(len, texts)) > _LONG:
+            decisions = await asyncio.to_thread(self._decide, near, question)
+        else:
+            decisions = self._decide(near, question)
+        for decision in decisions:
+            if decision.verdict is not Verdict.ACCEPT:
+                label = "grey" if decision.verdict is Verdict.GREY else decision.reason
+                self._metrics.rejections.labels(label).inc()
+        pairs = zip(near, decisions, strict=True)
+        return [item for item, decision in pairs if decision.verdict is Verdict.ACCEPT]
+
+    def _decide(self, near: list[Near], question: str) -> list[Decision]:
+        return [self._verifier.decide(item.cosine, item.row.question, question) for item in near]
 
     async def _vector(self, question: str, patience: float) -> Vector | None:
         """From memory, or embedded once however many ask. None when too long, late or failed."""

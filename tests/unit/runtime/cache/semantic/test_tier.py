@@ -1,6 +1,7 @@
 """The semantic tier inside the whole cache, with an embedder that the test writes."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from unittest import mock
 
@@ -14,6 +15,7 @@ from tests.unit.runtime.cache.embedders import WordBag
 from ferry_api.runtime_config import CacheConfig, CacheScope, Verifier
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.messages import Scope
+from ferry_runtime.cache.semantic.verifier import Decision, shipped
 from ferry_runtime.cache.setup import build_cache
 from ferry_runtime.engine.protocol import FinishReason
 from ferry_runtime.errors import EmbedderUnavailable, Overloaded
@@ -158,6 +160,22 @@ async def test_a_slow_embedder_costs_a_bounded_wait_and_no_answer(cache, make_re
     assert info.outcome is MISS
     embedder.gate.set()
     await cache.layer.writer.drained()
+
+
+@pytest.mark.parametrize(("words", "aside"), [(0, False), (60, True)], ids=["short", "long"])
+async def test_long_texts_are_compared_aside_from_the_event_loop(cache, make_request, words, aside) -> None:
+    threads: list[int] = []
+
+    class Watched:
+        def decide(self, cosine: float, cached: str, asked: str) -> Decision:
+            threads.append(threading.get_ident())
+            return shipped().decide(cosine, cached, asked)
+
+    cache.layer.semantic._verifier = Watched()
+    tail = " It is about my account" * (words // 5)
+    await outcome(cache, make_request(HOW_DO + tail))
+    assert await outcome(cache, make_request(HOW_CAN + tail)) is SEMANTIC
+    assert [thread != threading.get_ident() for thread in threads] == [aside]
 
 
 async def test_a_failing_embedder_costs_no_answer(cache, make_request, embedder) -> None:
