@@ -64,6 +64,7 @@ class ServiceCache:
         model: Callable[[], ServedModel | None],
         embedder: EmbeddingClient,
         registry: CollectorRegistry,
+        idle: Callable[[], bool] = lambda: False,
     ) -> None:
         self.cache = DeferredCache()
         self._choice = choice
@@ -72,6 +73,7 @@ class ServiceCache:
         self._model = model
         self._embedder = embedder
         self._registry = registry
+        self._idle = idle
         self._embedded: EmbeddedStore | None = None
         self._waiting: asyncio.Task[None] | None = None
         self._state = "none"
@@ -132,6 +134,7 @@ class ServiceCache:
             config=lambda: self._config().hot.cache,
             model=self._model,
             queue_timeout=lambda: self._config().hot.queue.timeout_seconds,
+            idle=self._idle,
             store=address,
             embedder=self._embedder,
             registry=self._registry,

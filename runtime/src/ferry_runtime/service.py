@@ -79,6 +79,7 @@ class Service:
             model=self._served_model,
             embedder=self.embedder,
             registry=self.metrics.registry,
+            idle=lambda: self.pipeline.idle,
         )
         self.pipeline = ServingPipeline(
             backend=self.backend,

@@ -77,6 +77,10 @@ class CacheControl:
             "semanticSkips": metrics.by_labels(metrics.skips),
             "rejections": metrics.by_labels(metrics.rejections),
             "nearMisses": metrics.value(metrics.near_misses),
+            "shadow": {
+                "verdicts": metrics.by_labels(metrics.shadow),
+                "wrongRate": self._layer.shadow.wrong_rate(),
+            },
             "coalesced": metrics.value(metrics.coalesced),
             "writes": metrics.by_labels(metrics.writes),
         }

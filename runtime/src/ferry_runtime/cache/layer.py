@@ -22,6 +22,7 @@ from ferry_runtime.cache.orders import Orders
 from ferry_runtime.cache.policy import Directives
 from ferry_runtime.cache.publishing import Publisher
 from ferry_runtime.cache.recording import Recorder
+from ferry_runtime.cache.shadow import Shadow
 from ferry_runtime.cache.tiers import Semantic, Tiers
 from ferry_runtime.cache.writer import Writer
 from ferry_runtime.errors import NotCached
@@ -64,7 +65,9 @@ class CacheLayer:
         model: Callable[[], ServedModel | None],
         queue_timeout: Callable[[], float],
         semantic: Semantic | None = None,
+        idle: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``idle``: no client's request is open, so that something may be generated for ourselves."""
         self.tiers = tiers
         self.semantic = semantic
         self.metrics = metrics
@@ -73,6 +76,7 @@ class CacheLayer:
         self._queue_timeout = queue_timeout
         self._flights: dict[bytes, Flight] = {}
         self.orders = Orders(tiers)
+        self.shadow = Shadow(semantic, metrics, idle)
         publisher = Publisher(tiers, semantic, lambda: self._config().max_entries)
         self.writer = Writer(publisher, metrics)
         metrics.waiters.set_function(
@@ -84,8 +88,10 @@ class CacheLayer:
             self.semantic.wake()
         await self.tiers.start()
         await self.writer.start()
+        await self.shadow.start()
 
     async def stop(self) -> None:
+        await self.shadow.stop()
         await self.writer.stop()
         await self.orders.stop()
         if self.semantic is not None:
@@ -200,6 +206,8 @@ class CacheLayer:
             mine = replace(asked, request=request)
             found = None if asked.wish.no_cache else await self._look_up(mine)
             if found is not None:
+                if found.cache.outcome is CacheOutcome.SEMANTIC:
+                    self.shadow.served(request, found.entry, generate)
                 return found
             answer = Labelled(await generate(request), CacheInfo(outcome=CacheOutcome.MISS))
             self._prepare(asked)
