@@ -157,11 +157,22 @@ class CacheLayer:
         return await self._look_up_semantically(asked)
 
     async def _look_up_semantically(self, asked: _Asked) -> ReplayAnswer | None:
-        identity = asked.identity
-        if self.semantic is None or identity.partition is None or identity.question is None:
+        if self.semantic is None or not asked.request.user_text:
             self.metrics.skips.labels("no_question").inc()
             return None
-        found = await self.semantic.find(
+        found = await self._find(asked, self.semantic)
+        if found is None:
+            self.metrics.without_hit.inc()
+        else:
+            self.metrics.without_hit.set(0)
+        return found
+
+    async def _find(self, asked: _Asked, semantic: Semantic) -> ReplayAnswer | None:
+        identity = asked.identity
+        if identity.partition is None or identity.question is None:
+            self.metrics.skips.labels("no_partition" if semantic.fingerprint else "no_embedder").inc()
+            return None
+        found = await semantic.find(
             identity.question, identity.partition, asked.threshold, asked.config.verifier
         )
         for candidate in found:

@@ -196,6 +196,7 @@ class SemanticTier:
     async def _load(self) -> None:
         try:
             self._fingerprint = (await self._embedder.load()).fingerprint
+            self._metrics.embedder_ready.set(1)
         except FerryError as error:
             log.warning("cache: no semantic tier: %s", error)
 

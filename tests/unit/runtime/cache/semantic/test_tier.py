@@ -185,6 +185,41 @@ async def test_a_failing_embedder_costs_no_answer(cache, make_request, embedder)
     assert await outcome(cache, make_request(HOW_CAN)) is EXACT
 
 
+async def test_lookups_without_a_semantic_hit_are_counted_until_there_is_one(cache, make_request) -> None:
+    gauge = cache.metrics.without_hit
+    for number, text in enumerate([HOW_DO, "Where is my parcel?", "When do you open?"], start=1):
+        await outcome(cache, make_request(text))
+        assert cache.metrics.value(gauge) == number
+    assert await outcome(cache, make_request(HOW_DO)) is EXACT
+    assert cache.metrics.value(gauge) == 3
+    assert await outcome(cache, make_request(HOW_CAN)) is SEMANTIC
+    assert cache.metrics.value(gauge) == 0
+    await outcome(cache, make_request("Token ids", user_text=None))
+    assert cache.metrics.value(gauge) == 0
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_an_embedder_that_never_loads_is_seen_in_the_metrics(embedder, make_request, gone) -> None:
+    if gone:
+        embedder.fail = EmbedderUnavailable("There is no model.")
+    built = build_cache(
+        namespace="svc",
+        config=lambda: CacheConfig(enabled=True),
+        model=lambda: ServedModel(name="m", weights="w"),
+        queue_timeout=lambda: 60.0,
+        embedder=embedder,
+    )
+    await built.layer.start()
+    await built.layer.semantic.ready()
+    made = Cache(built.layer, Generator(), built.layer.metrics, {}, [])
+    await made.ask(make_request(HOW_DO))
+    await made.ask(make_request(HOW_CAN))
+    await built.layer.stop()
+    assert made.metrics.value(made.metrics.embedder_ready) == (0 if gone else 1)
+    assert ("no_embedder" in made.metrics.by_labels(made.metrics.skips)) is gone
+    assert not gone or made.metrics.value(made.metrics.without_hit) == 2
+
+
 async def test_a_purged_entry_is_gone_from_the_index_too(cache, make_request) -> None:
     await outcome(cache, make_request(HOW_DO))
     cache.layer.tiers.forget(Scope(tenant="a"))
