@@ -7,6 +7,7 @@ is compared anew (reconciliation); in between, events alone are applied, in orde
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from enum import Enum, auto
 from ferry_runtime.cache import messages
 from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode
 from ferry_runtime.cache.tasks import end
-from ferry_runtime.errors import StoreError, StoreUnavailable
+from ferry_runtime.errors import StoreError, StoreMisused, StoreUnavailable
 from ferry_runtime.store.redis_store import Event, RedisStore
 
 log = logging.getLogger(__name__)
@@ -95,6 +96,9 @@ class Feed:
                 pause = 0.1
             except StoreError as error:
                 check = True
+                if isinstance(error, StoreMisused):
+                    with contextlib.suppress(StoreError):
+                        await self._store.remove_foreign()
                 self._note_lost(error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 1.0)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ferry_runtime.errors import StoreMisused
 from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.client import Gate, connect
 from ferry_runtime.store.frame import FrameError, seal, unseal
@@ -97,7 +98,11 @@ class RedisStore:
                 replies: list[Any] = await batch.execute()
                 return replies
 
-        replies = await self._gate.call(write, self._slow)
+        try:
+            replies = await self._gate.call(write, self._slow)
+        except StoreMisused:
+            await self.remove_foreign()
+            replies = await self._gate.call(write, self._slow)
         over = min(int(replies[4]) - quota, MOST_TRIMMED)
         if over <= 0:
             return []
@@ -134,6 +139,26 @@ class RedisStore:
 
         unlinked, _ = await self._gate.call(write, self._slow)
         return int(unlinked)
+
+    async def remove_foreign(self) -> None:
+        """Whatever stands under a key of ours and is of another kind than we keep there: nothing could
+        be written or announced while it does. An entry's own key needs no such care: writing replaces it."""
+        kinds = {self._prefix + "tenants": "set", self._prefix + "events": "stream"}
+        await self._remove_unless(kinds)
+        await self._remove_unless({self._tenant(tenant): "zset" for tenant in await self.tenants()})
+
+    async def _remove_unless(self, kinds: dict[str, str]) -> None:
+        async def look() -> list[Any]:
+            async with self._redis.pipeline(transaction=False) as batch:
+                for key in kinds:
+                    batch.type(key)
+                replies: list[Any] = await batch.execute()
+                return replies
+
+        found = zip(kinds.items(), await self._gate.call(look, self._slow), strict=True)
+        foreign = [key for (key, kind), is_now in found if is_now.decode() not in (kind, "none")]
+        if foreign:
+            await self._gate.call(lambda: self._redis.unlink(*foreign), self._slow)
 
     async def tenants(self) -> list[str]:
         found = await self._gate.call(lambda: self._redis.smembers(self._prefix + "tenants"), self._slow)
