@@ -67,6 +67,8 @@ class ChoiceDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInfo:
+    """``entry_id`` names the entry that answered or, of an answer just made, the one that keeps it."""
+
     outcome: CacheOutcome = CacheOutcome.BYPASS
     similarity: float | None = None
     entry_id: str | None = None

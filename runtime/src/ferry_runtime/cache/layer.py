@@ -220,7 +220,9 @@ class CacheLayer:
                 if found.cache.outcome is CacheOutcome.SEMANTIC:
                     self.shadow.served(request, found.entry, generate)
                 return found
-            answer = Labelled(await generate(request), CacheInfo(outcome=CacheOutcome.MISS))
+            kept = None if asked.wish.no_store else asked.identity.entry_id
+            info = CacheInfo(outcome=CacheOutcome.MISS, entry_id=kept)
+            answer = Labelled(await generate(request), info)
             self._prepare(asked)
             return answer
 
