@@ -47,10 +47,16 @@ class CacheMetrics:
             "ferry_cache_near_misses", "Lookups whose best candidate was refused", registry=at
         )
         self.shadow = Counter(
-            "ferry_cache_shadow_verdicts", "Served semantic hits beside a fresh answer", ["verdict"], registry=at
+            "ferry_cache_shadow_verdicts",
+            "Served semantic hits beside a fresh answer",
+            ["verdict"],
+            registry=at,
         )
         self.wrong_rate = Gauge(
-            "ferry_cache_shadow_wrong_rate", "Share of wrong semantic hits, 95 % bounds", ["bound"], registry=at
+            "ferry_cache_shadow_wrong_rate",
+            "Share of wrong semantic hits, 95 % bounds",
+            ["bound"],
+            registry=at,
         )
         self.feedback = Counter("ferry_cache_feedback", "Verdicts by clients", ["verdict"], registry=at)
         self.coalesced = Counter("ferry_cache_coalesced", "Requests that followed another", registry=at)

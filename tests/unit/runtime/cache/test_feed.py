@@ -60,7 +60,7 @@ class Reader:
             on_entry=lambda entry, _: self.held.__setitem__(entry.id, entry),
             on_gone=lambda entry_id: self.held.pop(entry_id, None),
             on_purge=lambda _: 0,
-            on_reconciled=lambda alive, began: None,
+            on_reconciled=lambda *_: None,
             purges=lambda: self.purges,
         )
 
@@ -135,8 +135,10 @@ async def test_an_older_version_is_not_kept_where_the_new_one_is_not_to_be_had(f
     reader = Reader(store)
     reader.held["1"] = entry("1")
     instead = {
-        "nothing": None, "another entry": encode(entry("2")), "an expired one": encode(entry("1", expires=1.0)),
-    }[found]  # fmt: skip
+        "nothing": None,
+        "another entry": encode(entry("2")),
+        "an expired one": encode(entry("1", expires=1.0)),
+    }[found]
 
     async def get_many(entry_ids: Sequence[str]) -> list[bytes | None]:
         return [instead]

@@ -15,7 +15,7 @@ def test_an_order_arrives_as_it_was_given(scope: Scope) -> None:
 
 
 def test_named_entries_are_looked_up_and_not_searched() -> None:
-    """A list would make every trim of n entries cost n × n comparisons."""
+    """A list would make every trim of n entries cost their square in comparisons."""
     arrived = decode_scope(encode(Scope(ids=frozenset({"1"}))))
     assert arrived is not None
     assert isinstance(arrived.ids, frozenset)

@@ -1,7 +1,7 @@
 """A share of semantic hits is generated after all, in quiet moments, and bounds the wrong ones."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import pytest
@@ -18,6 +18,14 @@ from ferry_runtime.generation import CacheOutcome
 
 HOW_DO, HOW_CAN = "How do I reset my password?", "How can I reset my password?"
 WORDS = ["You can ", "do it ", "in the settings."]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.002)
 
 
 @dataclass
@@ -43,9 +51,7 @@ class Service:
         assert info.outcome is CacheOutcome.SEMANTIC
 
     async def judged(self, count: int = 1) -> None:
-        async with asyncio.timeout(20):
-            while sum(self.verdicts.values()) < count:
-                await asyncio.sleep(0.005)
+        await until(lambda: sum(self.verdicts.values()) >= count)
 
 
 @pytest.fixture
@@ -126,14 +132,10 @@ async def test_nothing_is_generated_while_a_client_is_there(service, make_reques
 async def test_a_client_that_comes_ends_the_generation_which_is_tried_again(service, make_request) -> None:
     await service.hit(make_request)
     service.cache.generator.held = True
-    async with asyncio.timeout(20):
-        while not service.shadows:
-            await asyncio.sleep(0.001)
+    await until(lambda: bool(service.shadows))
     service.idle = False
     service.cache.generator.release()
-    async with asyncio.timeout(20):
-        while service.cache.generator.running:
-            await asyncio.sleep(0.001)
+    await until(lambda: not service.cache.generator.running)
     assert service.verdicts == {}
     service.idle = True
     await service.judged()

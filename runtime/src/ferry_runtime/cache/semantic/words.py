@@ -25,7 +25,6 @@ _QUOTES = str.maketrans(
 )
 
 
-
 def _by_word(pairs: frozenset[frozenset[str]]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for pair in pairs:
@@ -131,9 +130,7 @@ def opposed(some: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def _negated(words: frozenset[str], others: frozenset[str]) -> bool:
-    return any(
-        prefix + word in others for word in words if len(word) >= 4 for prefix in NEGATING_PREFIXES
-    )
+    return any(prefix + word in others for word in words if len(word) >= 4 for prefix in NEGATING_PREFIXES)
 
 
 def counterparts(some: frozenset[str], others: frozenset[str]) -> dict[str, str]:

@@ -152,7 +152,8 @@ def plain_order(pair: Comparison) -> float:
     return max(steps) / (len(left) - 1)
 
 
-VOCABULARY = sorted({word for pair in OPPOSITES for word in pair} | set(SAME)) + [
+VOCABULARY = [
+    *sorted({word for pair in OPPOSITES for word in pair} | set(SAME)),
     "invoice", "invioce", "invoices", "invoce", "legible", "illegible", "safe", "unsafe", "Rome", "Milan",
     "from", "to", "not", "don't", "3", "three", "password", "passwrod", "passwords", "parcel", "parcle",
 ]  # fmt: skip
@@ -180,7 +181,8 @@ def test_comparing_long_texts_takes_time_by_their_words_and_not_by_pairs_of_word
     monkeypatch.setattr(words, "misspelt", counted)
     alphabet = "abcdefghijklmnopqrstuvwxyz"
     first, second = (
-        " ".join(alphabet[n % 26] + tail * (3 + n % 7) + alphabet[n // 26] for n in range(300)) for tail in "xy"
+        " ".join(alphabet[n % 26] + tail * (3 + n % 7) + alphabet[n // 26] for n in range(300))
+        for tail in "xy"
     )
     assert len(read(first).content) == len(read(second).content) == 300
     compare(read(first), read(second))
