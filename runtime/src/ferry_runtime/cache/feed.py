@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from ferry_runtime.cache import messages
-from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode
+from ferry_runtime.cache.entry import Entry, decode_as
 from ferry_runtime.cache.tasks import end
 from ferry_runtime.errors import StoreError, StoreMisused, StoreUnavailable
 from ferry_runtime.store.redis_store import Event, RedisStore
@@ -176,7 +176,7 @@ class Feed:
         for position, (entry_id, body) in enumerate(zip(entry_ids, bodies, strict=True)):
             if purges != self._purges():
                 return position
-            entry = _read(entry_id, body)
+            entry = decode_as(entry_id, body, time.time())
             if entry is None or body is None:
                 self._on_gone(entry_id)
                 continue
@@ -197,15 +197,6 @@ class Feed:
         if not self._lost:
             self._lost = True
             log.warning("cache: changes at store %s are lost: %s", self._store.address.label, error)
-
-
-def _read(entry_id: str, body: bytes | None) -> Entry | None:
-    """None for what is missing, expired or not that entry."""
-    try:
-        entry = decode(body) if body is not None else None
-    except EntryDecodeError:
-        return None
-    return entry if entry is not None and entry.id == entry_id and not entry.expired(time.time()) else None
 
 
 def _order(position: str) -> tuple[int, int]:

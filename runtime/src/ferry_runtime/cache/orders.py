@@ -12,7 +12,7 @@ import logging
 import time
 
 from ferry_runtime.cache import messages
-from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode
+from ferry_runtime.cache.entry import Entry, decode_as
 from ferry_runtime.cache.messages import Scope
 from ferry_runtime.cache.tasks import end
 from ferry_runtime.cache.tiers import Tiers
@@ -86,7 +86,7 @@ async def _covered(
     for start in range(0, len(entry_ids), _BATCH):
         some = entry_ids[start : start + _BATCH]
         for entry_id, body in zip(some, await store.get_many(some), strict=True):
-            entry = _read(body)
+            entry = decode_as(entry_id, body, 0.0)
             if entry is not None and entry.created < made_before and _covers(scope, entry):
                 found.append(entry_id)
     return found
@@ -94,10 +94,3 @@ async def _covered(
 
 def _covers(scope: Scope, entry: Entry) -> bool:
     return scope.covers(entry_id=entry.id, tenant=entry.owner, model=entry.model)
-
-
-def _read(body: bytes | None) -> Entry | None:
-    try:
-        return decode(body) if body is not None else None
-    except EntryDecodeError:
-        return None

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ferry_api.runtime_config import Verifier
 from ferry_runtime.cache import messages, policy
-from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode, encode
+from ferry_runtime.cache.entry import Entry, decode, decode_as, encode
 from ferry_runtime.cache.feed import Feed, Freshness
 from ferry_runtime.cache.local import Drop, Held, LocalStore
 from ferry_runtime.cache.metrics import CacheMetrics
@@ -167,7 +167,7 @@ class Tiers:
             return found
         purges = self.local.purges
         body = await self.shared.get(entry_id)
-        entry = _decode(body, entry_id, now)
+        entry = decode_as(entry_id, body, now)
         if entry is None:
             self._gone(entry_id)
         elif body is not None and purges == self.local.purges:
@@ -268,13 +268,3 @@ class Tiers:
 
 def _read(held: Held | None) -> Entry | None:
     return decode(held.body) if held is not None else None
-
-
-def _decode(body: bytes | None, entry_id: str, now: float) -> Entry | None:
-    if body is None:
-        return None
-    try:
-        entry = decode(body)
-    except EntryDecodeError:
-        return None
-    return entry if entry.id == entry_id and not entry.expired(now) else None
