@@ -13,10 +13,11 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from ferry_api.runtime_config import RuntimeConfig
+from ferry_api.runtime_config import ColdConfig, EngineType, RuntimeConfig
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.setup import DeferredCache, build_cache
 from ferry_runtime.embedding.client import EmbeddingClient
+from ferry_runtime.engine.protocol import ModelInfo
 from ferry_runtime.errors import SecretMissing, StoreUnavailable
 from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.embedded import EmbeddedStore
@@ -24,6 +25,22 @@ from ferry_runtime.store.embedded import EmbeddedStore
 logger = logging.getLogger(__name__)
 
 _SECRET_SECONDS = 5.0
+
+
+def served_model(cold: ColdConfig, digest: str, info: ModelInfo) -> ServedModel:
+    """What answers, for the cache's identity. ``digest`` identifies weights, tokenizer, chat template
+    and configuration; of an upstream's weights only the name is known here."""
+    model, engine = cold.model, cold.engine
+    upstream = engine.type is EngineType.OPENAI_COMPATIBLE
+    return ServedModel(
+        name=model.served_name,
+        weights=digest,
+        dtype=info.dtype,
+        quantization=model.quantization.value,
+        numerics=info.numerics,
+        engine=f"{engine.type.value} {engine.upstream_url or ''} {info.device}",
+        upstream_model=(engine.upstream_model or model.served_name) if upstream else "",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +64,7 @@ class ServiceCache:
         model: Callable[[], ServedModel | None],
         embedder: EmbeddingClient,
         registry: CollectorRegistry,
+        idle: Callable[[], bool] = lambda: False,
     ) -> None:
         self.cache = DeferredCache()
         self._choice = choice
@@ -55,6 +73,7 @@ class ServiceCache:
         self._model = model
         self._embedder = embedder
         self._registry = registry
+        self._idle = idle
         self._embedded: EmbeddedStore | None = None
         self._waiting: asyncio.Task[None] | None = None
         self._state = "none"
@@ -115,6 +134,7 @@ class ServiceCache:
             config=lambda: self._config().hot.cache,
             model=self._model,
             queue_timeout=lambda: self._config().hot.queue.timeout_seconds,
+            idle=self._idle,
             store=address,
             embedder=self._embedder,
             registry=self._registry,

@@ -97,6 +97,10 @@ class StoreRefused(StoreError):
     """The store answered with an error: out of memory, read-only, wrong type."""
 
 
+class StoreMisused(StoreRefused):
+    """One of our keys holds a value of a kind that is not ours."""
+
+
 class StoreBusy(StoreError):
     """Every connection of our own pool was in use; says nothing about the store's health."""
 

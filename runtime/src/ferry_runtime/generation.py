@@ -30,7 +30,8 @@ class GenerationRequest:
 
     ``id`` is minted by the server. ``prompt_text`` is the rendered prompt, for the cache's
     semantic tier and /recent-requests; it is never logged. ``timeout`` is in seconds from
-    ``arrival`` (time.monotonic()); None means the configured queue timeout alone.
+    ``arrival`` (time.monotonic()); None means the configured queue timeout alone. ``queued_since``
+    is on the same clock.
     """
 
     id: str
@@ -43,6 +44,9 @@ class GenerationRequest:
     n: int = 1
     priority: int = 0  # lower goes first
     timeout: float | None = None
+    # When its time in the queue began, where that is not its arrival: a request that has followed
+    # another one's generation until that failed has not been waiting for a slot meanwhile.
+    queued_since: float | None = None
     user_text: str | None = None  # the last user message; None where there is none (token ids)
     # Everything else that decides the answer (system prompt, history, tools, …), canonical JSON.
     context: str = ""
@@ -63,6 +67,8 @@ class ChoiceDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInfo:
+    """``entry_id`` names the entry that answered or, of an answer just made, the one that keeps it."""
+
     outcome: CacheOutcome = CacheOutcome.BYPASS
     similarity: float | None = None
     entry_id: str | None = None

@@ -91,6 +91,11 @@ class ServingPipeline:
         self._ended = error
         self._scheduler.fail_all(error)
 
+    @property
+    def idle(self) -> bool:
+        """No client's request is open, and one could be served."""
+        return self._open == 0 and self._refusal is None and self._backend.state is EngineState.READY
+
     async def wait_idle(self) -> None:
         """Until everything that was accepted has ended."""
         await self._idle.wait()

@@ -16,7 +16,7 @@ from ferry_runtime.api.auth.files import KeyFiles
 from ferry_runtime.api.auth.policy import AuthPolicy, KeyPolicy, OpenPolicy
 from ferry_runtime.api.services import Services
 from ferry_runtime.cache.identity import ServedModel
-from ferry_runtime.caching import ServiceCache, StoreChoice
+from ferry_runtime.caching import ServiceCache, StoreChoice, served_model
 from ferry_runtime.configuration import LiveConfiguration
 from ferry_runtime.embedding.client import EmbeddingClient
 from ferry_runtime.embedding.openai import TextEmbedder
@@ -67,6 +67,7 @@ class Service:
         self._on_progress = on_progress
         self._watch: asyncio.Task[None] | None = None
         self._text: TextModel | None = None
+        self._served: ServedModel | None = None
         self.model: PreparedModel | None = None
         self.backend = DeferredBackend()
         self.embedder = EmbeddingClient()
@@ -78,6 +79,7 @@ class Service:
             model=self._served_model,
             embedder=self.embedder,
             registry=self.metrics.registry,
+            idle=lambda: self.pipeline.idle,
         )
         self.pipeline = ServingPipeline(
             backend=self.backend,
@@ -118,17 +120,11 @@ class Service:
         await asyncio.gather(self.backend.stop(), self.embedder.stop())
 
     def _served_model(self) -> ServedModel | None:
-        """What answers, for the cache's identity; None until it is loaded."""
-        if self.model is None or self.backend.state is not EngineState.READY:
-            return None
-        cold, info = self.config.cold, self.backend.info
-        return ServedModel(
-            name=cold.model.served_name,
-            weights=self.model.digest,  # weights, tokenizer, chat template and configuration
-            dtype=info.dtype,
-            numerics=info.numerics,
-            engine=f"{cold.engine.type.value} {cold.engine.upstream_url or ''} {info.device}",
-        )
+        """What answers, for the cache's identity; None until it is loaded. While the engine is being
+        restarted it stays what it was, so that what is stored can still be served."""
+        if self.model is not None and self.backend.state is EngineState.READY:
+            self._served = served_model(self.config.cold, self.model.digest, self.backend.info)
+        return self._served
 
     async def _start_engine(self) -> None:
         cold = self.config.cold

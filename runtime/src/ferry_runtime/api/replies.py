@@ -21,7 +21,7 @@ from ferry_runtime.api.offload import off_loop
 from ferry_runtime.api.schemas.answers import Usage
 from ferry_runtime.api.services import Services
 from ferry_runtime.errors import RequestFailed
-from ferry_runtime.generation import CacheInfo, ChoiceDelta, GenerationRequest
+from ferry_runtime.generation import CacheInfo, CacheOutcome, ChoiceDelta, GenerationRequest
 
 DONE = b"data: [DONE]\n\n"
 
@@ -29,6 +29,14 @@ _ALTERNATIVE_BYTES = 50  # about, of one alternative in JSON
 
 _NO_CACHE = CacheInfo()
 _NO_ANSWER = "The engine ended without an answer."
+# RFC 9211, section 2: either hit, or why the request went further.
+_CACHE_STATUS = {
+    CacheOutcome.EXACT: "ferry; hit; detail=exact",
+    CacheOutcome.SEMANTIC: "ferry; hit; detail=semantic",
+    CacheOutcome.COALESCED: "ferry; fwd=miss; collapsed",
+    CacheOutcome.MISS: "ferry; fwd=miss",
+    CacheOutcome.BYPASS: "ferry; fwd=bypass",
+}
 _STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 
@@ -202,7 +210,7 @@ class EventStream(Response):
 
 
 def cache_headers(cache: CacheInfo) -> dict[str, str]:
-    headers = {"x-ferry-cache": cache.outcome.value}
+    headers = {"x-ferry-cache": cache.outcome.value, "cache-status": _CACHE_STATUS[cache.outcome]}
     if cache.similarity is not None:
         headers["x-ferry-cache-similarity"] = f"{cache.similarity:.4f}"
     if cache.entry_id is not None:

@@ -22,6 +22,10 @@ class ReplayAnswer:
     def cache(self) -> CacheInfo:
         return self._info
 
+    @property
+    def entry(self) -> Entry:
+        return self._entry
+
     async def __aiter__(self) -> AsyncIterator[ChoiceDelta]:
         for item in replay(self._entry.choices, self._request_id):
             yield item

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ferry_runtime.cache import messages
 from ferry_runtime.cache.entry import Entry
 from ferry_runtime.cache.layer import CacheLayer
 from ferry_runtime.cache.messages import Scope
@@ -78,12 +77,16 @@ class CacheControl:
             "semanticSkips": metrics.by_labels(metrics.skips),
             "rejections": metrics.by_labels(metrics.rejections),
             "nearMisses": metrics.value(metrics.near_misses),
+            "shadow": {
+                "verdicts": metrics.by_labels(metrics.shadow),
+                "wrongRate": self._layer.shadow.wrong_rate(),
+            },
             "coalesced": metrics.value(metrics.coalesced),
             "writes": metrics.by_labels(metrics.writes),
         }
 
     async def entry(self, entry_id: str, caller: Caller) -> dict[str, Any]:
-        """JSON for GET /cache/entries/{id}. Raises EntryNotFound."""
+        """JSON for GET /cache/entries/{id}. Raises EntryNotFound, StoreUnavailable."""
         entry = await self._find(entry_id, caller)
         return {
             "id": entry.id,
@@ -103,7 +106,7 @@ class CacheControl:
     async def delete_entry(self, entry_id: str, caller: Caller) -> None:
         """Raises EntryNotFound, StoreUnavailable."""
         entry = await self._find(entry_id, caller)
-        await self._remove({entry.owner: [entry.id]}, Scope(tenant=entry.owner, ids=(entry.id,)))
+        await self._forget(Scope(tenant=entry.owner, ids=frozenset({entry.id})))
 
     async def delete(self, caller: Caller, *, tenant: str | None = None, model: str | None = None) -> int:
         """Remove what a scope covers; returns how many entries that were. Without rights over others,
@@ -112,51 +115,41 @@ class CacheControl:
             if tenant not in (None, caller.tenant):
                 raise EntryNotFound("No such tenant.", "tenant")
             tenant = caller.tenant
-        scope = Scope(tenant=tenant, model=model)
-        gone = self._tiers.forget(scope)
-        shared = self._tiers.shared
-        if shared is None:
-            return gone
-        with _said_plainly():
-            names = [tenant] if tenant is not None else await shared.store.tenants()
-            doomed = {name: await self._covered(name, model) for name in names}
-            removed = await shared.store.remove(doomed, messages.encode(scope))
-        return max(gone, removed)
+        return await self._forget(Scope(tenant=tenant, model=model))
 
     async def clear(self, caller: Caller) -> int:
         """POST /clear-cache: everything the caller may reach, and nothing of other programs."""
         return await self.delete(caller)
 
     async def feedback(self, entry_id: str, verdict: str, caller: Caller) -> None:
-        """A wrong answer is evicted everywhere at once. Raises InvalidRequest, EntryNotFound."""
+        """A wrong answer is evicted everywhere at once. Raises InvalidRequest, EntryNotFound,
+        StoreUnavailable."""
         if verdict not in set(FeedbackVerdict):
             raise InvalidRequest("verdict must be good or wrong.", "verdict")
         entry = await self._find(entry_id, caller)
         self._layer.metrics.feedback.labels(verdict).inc()
         if verdict == FeedbackVerdict.WRONG:
-            await self._remove({entry.owner: [entry.id]}, Scope(tenant=entry.owner, ids=(entry.id,)))
+            await self._forget(Scope(tenant=entry.owner, ids=frozenset({entry.id})))
 
     async def _find(self, entry_id: str, caller: Caller) -> Entry:
-        entry = await self._tiers.fetch(entry_id, time.time()) if _plausible(entry_id) else None
+        entry = await self._look_up(entry_id) if _plausible(entry_id) else None
         if entry is None or not (caller.admin or entry.owner == caller.tenant):
             raise EntryNotFound("No such cache entry.", "entry")
         return entry
 
-    async def _remove(self, doomed: dict[str, list[str]], scope: Scope) -> None:
-        self._tiers.forget(scope)
-        if self._tiers.shared is not None:
-            with _said_plainly():
-                await self._tiers.shared.store.remove(doomed, messages.encode(scope))
+    async def _look_up(self, entry_id: str) -> Entry | None:
+        """Raises StoreUnavailable: an entry that cannot be asked for is not an absent one."""
+        try:
+            return await self._tiers.look_up(entry_id, time.time())
+        except StoreError:
+            held = self._tiers.held(entry_id, time.time())
+        if held is None:
+            raise StoreUnavailable("The cache's store cannot be asked for this entry now.")
+        return held
 
-    async def _covered(self, tenant: str, model: str | None) -> list[str]:
-        """The tenant's entries in the store, of one model where one is named."""
-        shared = self._tiers.shared
-        if shared is None:
-            raise StoreUnavailable("There is no shared store.")
-        ids = await shared.store.ids(tenant, 0.0)
-        if model is None:
-            return ids
-        return await self._tiers.of_model(ids, model)
+    async def _forget(self, scope: Scope) -> int:
+        with _said_plainly():
+            return await self._layer.orders.forget(scope)
 
 
 @contextmanager
@@ -164,8 +157,10 @@ def _said_plainly() -> Iterator[None]:
     """Whatever kept the store from obeying, the caller's answer to it is the same."""
     try:
         yield
-    except StoreError as error:
-        raise StoreUnavailable(f"The order did not reach the other replicas: {error}.") from None
+    except StoreError:
+        raise StoreUnavailable(
+            "The cache's store cannot be reached. This replica has obeyed; others may not have."
+        ) from None
 
 
 def _plausible(entry_id: str) -> bool:

@@ -77,3 +77,12 @@ def decode(data: bytes) -> Entry:
     if entry.version != ENTRY_VERSION or not entry.choices:
         raise EntryDecodeError("an entry of another version")
     return entry
+
+
+def decode_as(entry_id: str, body: bytes | None, now: float) -> Entry | None:
+    """None for what is missing, unreadable, another entry or expired."""
+    try:
+        entry = decode(body) if body is not None else None
+    except EntryDecodeError:
+        return None
+    return entry if entry is not None and entry.id == entry_id and not entry.expired(now) else None

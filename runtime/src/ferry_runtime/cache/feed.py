@@ -14,18 +14,21 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from ferry_runtime.cache import messages
-from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode
+from ferry_runtime.cache.entry import Entry, decode_as
 from ferry_runtime.cache.tasks import end
-from ferry_runtime.errors import StoreError
+from ferry_runtime.errors import StoreError, StoreMisused, StoreUnavailable
 from ferry_runtime.store.redis_store import Event, RedisStore
 
 log = logging.getLogger(__name__)
 
-_BATCH = 200  # entries fetched at once while reconciling
+_BATCH = 200  # entries fetched at once; fewer while the store does not answer for so many in time
+_YIELD = 128 * 1024  # bytes decoded before others on the event loop get a turn
+_MOST_VOIDED = 3  # fetches in a row that orders to forget may make void
 _EVENTS = 500
+_SAME_EXPIRY = 0.002  # seconds; two versions of an entry differ by far more: each draws its jitter
 _WAIT = 0.4  # seconds one read of the stream waits; also the heartbeat
-DOUBTFUL_AFTER = 1.5  # seconds without contact: local entries are confirmed first
-STALE_AFTER = 30.0  # seconds without contact: local entries are not served
+DOUBTFUL_AFTER = 1.5  # seconds behind: local entries are confirmed first
+STALE_AFTER = 30.0  # seconds behind: local entries are not served
 
 
 class Freshness(Enum):
@@ -37,42 +40,47 @@ class Freshness(Enum):
 
 
 class Feed:
-    """Runs for the life of the process. ``on_entry`` takes an entry and its encoded form;
-    ``knows`` tells whether this process has an entry and need not fetch it."""
+    """Runs for the life of the process. ``on_entry`` takes an entry and its encoded form, ``on_gone``
+    the id of one that was announced and is not to be had;
+    ``held`` tells when the version of an entry that this process has expires; None: it has none."""
 
     def __init__(
         self,
         store: RedisStore,
         replica: str,
         *,
-        knows: Callable[[str], bool],
+        held: Callable[[str], float | None],
         on_entry: Callable[[Entry, bytes], None],
+        on_gone: Callable[[str], None],
         on_purge: Callable[[messages.Scope], int],
         on_reconciled: Callable[[set[str], float], None],
         purges: Callable[[], int],
     ) -> None:
         self._store = store
         self._replica = replica
-        self._knows = knows
+        self._held = held
         self._on_entry = on_entry
+        self._on_gone = on_gone
         self._on_purge = on_purge
         self._on_reconciled = on_reconciled
         self._purges = purges
+        self._batch = _BATCH
         self._cursor: str | None = None
-        self._contact = time.monotonic()
+        self._caught_up = time.monotonic()  # everything announced by then has been applied
         self._lost = False
         self._task: asyncio.Task[None] | None = None
         self.loaded = asyncio.Event()  # the first reconciliation is over
 
     async def start(self) -> None:
-        self._contact = time.monotonic()
+        self._caught_up = time.monotonic()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         await end(self._task)
 
     def freshness(self) -> Freshness:
-        age = time.monotonic() - self._contact
+        """Talking to the store is not enough: a backlog of events may hold an order to forget."""
+        age = time.monotonic() - self._caught_up
         if age >= STALE_AFTER:
             return Freshness.STALE
         return Freshness.DOUBTFUL if age >= DOUBTFUL_AFTER else Freshness.FRESH
@@ -88,6 +96,9 @@ class Feed:
                 pause = 0.1
             except StoreError as error:
                 check = True
+                if isinstance(error, StoreMisused):
+                    with contextlib.suppress(StoreError):
+                        await self._store.remove_foreign()
                 self._note_lost(error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 1.0)
@@ -95,17 +106,18 @@ class Feed:
     async def _follow(self) -> bool:
         """One read of the stream. True when a look for gaps is due."""
         assert self._cursor is not None  # noqa: S101 - set by the reconciliation before
+        asked = time.monotonic()  # the answer may have been waiting for this process for long
         events = await self._store.events(self._cursor, _WAIT, _EVENTS)
         await self._apply(events)
         if events:
             self._cursor = events[-1].position
-        self._note_contact()
+        if len(events) < _EVENTS:
+            self._note_caught_up(asked)
         return not events or len(events) >= _EVENTS
 
     async def _gap(self, cursor: str) -> bool:
         """Were events trimmed, or the stream replaced, past what was seen?"""
         first, last = await self._store.first_position(), await self._store.last_position()
-        self._note_contact()
         return _order(last) < _order(cursor) or _order(first) > _order(cursor)
 
     async def _reconcile(self) -> None:
@@ -114,15 +126,18 @@ class Feed:
         now = time.time()
         alive: set[str] = set()
         for tenant in await self._store.tenants():
-            ids = await self._store.ids(tenant, now)
-            alive.update(ids)
-            missing = [entry_id for entry_id in ids if not self._knows(entry_id)]
-            for start in range(0, len(missing), _BATCH):
-                await self._fetch(missing[start : start + _BATCH])
-                self._note_contact()
+            register = await self._store.register(tenant, now)
+            alive.update(register)
+            missing = [entry_id for entry_id, expires in register.items() if self._lacks(entry_id, expires)]
+            await self._fetch(missing)
         self._on_reconciled(alive, now)
         self._cursor = cursor
         self.loaded.set()
+
+    def _lacks(self, entry_id: str, expires: float) -> bool:
+        """An answer that was judged wrong and made again has the same id, and another expiry."""
+        held = self._held(entry_id)
+        return held is None or abs(held - expires) > _SAME_EXPIRY
 
     async def _apply(self, events: Sequence[Event]) -> None:
         """In order; runs of new entries are fetched together."""
@@ -131,7 +146,7 @@ class Feed:
             if event.kind == "put":
                 stored = messages.decode_stored(event.data)
                 ours = stored is not None and stored.replica == self._replica
-                if stored is not None and not (ours and self._knows(stored.id)):
+                if stored is not None and not (ours and self._held(stored.id) is not None):
                     wanted.append(stored.id)
             elif event.kind == "purge":
                 scope = messages.decode_scope(event.data)
@@ -142,23 +157,38 @@ class Feed:
         await self._fetch(wanted)
 
     async def _fetch(self, entry_ids: Sequence[str]) -> None:
-        for _ in range(3):
-            purges = self._purges()
-            bodies = await self._store.get_many(entry_ids)
-            if purges == self._purges():
-                break
-        else:
-            return
-        for entry_id, body in zip(entry_ids, bodies, strict=True):
-            with contextlib.suppress(EntryDecodeError):
-                if body is None:
-                    continue
-                entry = decode(body)
-                if entry.id == entry_id and not entry.expired(time.time()):
-                    self._on_entry(entry, body)
+        """What an order to forget crosses is read again."""
+        rest, voided = list(entry_ids), 0
+        while rest and voided < _MOST_VOIDED:
+            some, purges = rest[: self._batch], self._purges()
+            try:
+                bodies = await self._store.get_many(some)
+            except StoreUnavailable:
+                self._batch = max(1, self._batch // 2)
+                raise
+            taken = await self._take(some, bodies, purges)
+            rest, voided = rest[taken:], 0 if taken else voided + 1
+        self._batch = min(_BATCH, self._batch * 2)
 
-    def _note_contact(self) -> None:
-        self._contact = time.monotonic()
+    async def _take(self, entry_ids: Sequence[str], bodies: Sequence[bytes | None], purges: int) -> int:
+        """Learn them in order. Returns how many: fewer where an order to forget came meanwhile."""
+        decoded = 0
+        for position, (entry_id, body) in enumerate(zip(entry_ids, bodies, strict=True)):
+            if purges != self._purges():
+                return position
+            entry = decode_as(entry_id, body, time.time())
+            if entry is None or body is None:
+                self._on_gone(entry_id)
+                continue
+            self._on_entry(entry, body)
+            decoded += len(body)
+            if decoded > _YIELD:
+                decoded = 0
+                await asyncio.sleep(0)
+        return len(entry_ids)
+
+    def _note_caught_up(self, when: float) -> None:
+        self._caught_up = when
         if self._lost:
             self._lost = False
             log.info("cache: following changes at store %s again", self._store.address.label)

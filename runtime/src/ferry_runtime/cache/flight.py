@@ -9,8 +9,9 @@ listener opens the next one with its own request; nobody else notices.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from ferry_runtime.cache.contract import Reprioritised
@@ -56,6 +57,8 @@ class Flight:
         self.phase = Phase.OPENING
         self.log: list[ChoiceDelta] = []
         self.attempt = 0  # a new generation starts a new log
+        # Since when this attempt's start is waited for; None: each listener waits since its arrival.
+        self.since: float | None = None
         self.error: Exception | None = None
 
     @property
@@ -97,6 +100,14 @@ class Flight:
         if self.attempt >= MOST_ATTEMPTS and not isinstance(self.error, DeadlineExceeded | Overloaded):
             return False
         self.attempt += 1
+        if self.log:
+            # Nobody was waiting for a slot while the failed attempt was generating. One that never
+            # got a slot has cost its followers their own time in the queue, as it would without it.
+            self.since = time.monotonic()
+        if self.since is not None:
+            listener.request = replace(
+                listener.request, queued_since=max(self.since, listener.request.arrival)
+            )
         self._lead(listener)
         return True
 

@@ -52,7 +52,7 @@ class FlightAnswer:
         self._on_promoted = on_promoted
         self._listener: Listener = flight.join(request)
         self._led = flight.leader is self._listener
-        self._first_by = request.arrival + queue_timeout
+        self._queue_timeout = queue_timeout
         self._all_by = request.arrival + request.timeout if request.timeout is not None else None
         self._attempt = flight.attempt
         self._next = 0
@@ -148,10 +148,15 @@ class FlightAnswer:
         )
         return ChoiceDelta(item.index, trimmed)
 
+    def _first_by(self) -> float:
+        since = max(self._request.arrival, self._flight.since or self._request.arrival)
+        first_by = since + self._queue_timeout
+        return first_by if self._all_by is None else min(first_by, self._all_by)
+
     async def _wait(self) -> None:
         """For news, within this request's own deadline, whoever leads."""
         started = bool(self._flight.log) or self._led  # a leader's time in the queue is the scheduler's
-        until = self._all_by if started else min(self._first_by, self._all_by or self._first_by)
+        until = self._all_by if started else self._first_by()
         try:
             async with asyncio.timeout(None if until is None else until - time.monotonic()):
                 await self._flight.wait()

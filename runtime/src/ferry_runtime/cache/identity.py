@@ -18,15 +18,15 @@ import msgspec
 from ferry_runtime.engine.protocol import SamplingParams
 from ferry_runtime.generation import GenerationRequest
 
-VERSION = 1  # raise it whenever what is hashed, or how, changes
+VERSION = 2  # raise it whenever what is hashed, or how, changes
 
 REQUEST_IN = frozenset({"tenant", "prompt_token_ids", "sampling", "n", "context"})
 REQUEST_PARTITION = frozenset({"prompt_text", "user_text"})  # the prompt around the user text
 # Decide how or when an answer is delivered, or whether it may be cached, never what it says. The
 # body's stream, stream_options, user and metadata end before a GenerationRequest exists.
 REQUEST_OUT = frozenset(
-    {"id", "arrival", "route", "priority", "timeout", "temperature_omitted", "cache_control"}
-    | {"cache_threshold", "unknown_fields"}
+    {"id", "arrival", "queued_since", "route", "priority", "timeout", "temperature_omitted"}
+    | {"cache_control", "cache_threshold", "unknown_fields"}
 )
 SAMPLING_IN = frozenset(
     {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty"}
@@ -52,7 +52,8 @@ class ServedModel:
     quantization: str = ""
     numerics: str = ""
     adapter: str = ""
-    engine: str = ""  # engine type, and the upstream's URL where there is one
+    engine: str = ""  # engine type and device, and the upstream's URL where there is one
+    upstream_model: str = ""  # what the upstream is asked for, where there is one
     epoch: str = ""  # changed by hand to leave every stored answer behind
 
 

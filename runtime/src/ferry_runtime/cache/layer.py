@@ -18,8 +18,11 @@ from ferry_runtime.cache.flight import Flight
 from ferry_runtime.cache.follow import FlightAnswer
 from ferry_runtime.cache.identity import Bypass, Identity, ServedModel, identify
 from ferry_runtime.cache.metrics import CacheMetrics
+from ferry_runtime.cache.orders import Orders
 from ferry_runtime.cache.policy import Directives
+from ferry_runtime.cache.publishing import Publisher
 from ferry_runtime.cache.recording import Recorder
+from ferry_runtime.cache.shadow import Shadow
 from ferry_runtime.cache.tiers import Semantic, Tiers
 from ferry_runtime.cache.writer import Writer
 from ferry_runtime.errors import NotCached
@@ -62,7 +65,9 @@ class CacheLayer:
         model: Callable[[], ServedModel | None],
         queue_timeout: Callable[[], float],
         semantic: Semantic | None = None,
+        idle: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``idle``: no client's request is open, so that something may be generated for ourselves."""
         self.tiers = tiers
         self.semantic = semantic
         self.metrics = metrics
@@ -70,7 +75,10 @@ class CacheLayer:
         self._model = model
         self._queue_timeout = queue_timeout
         self._flights: dict[bytes, Flight] = {}
-        self.writer = Writer(self._write, metrics)
+        self.orders = Orders(tiers)
+        self.shadow = Shadow(semantic, metrics, idle)
+        publisher = Publisher(tiers, semantic, lambda: self._config().max_entries)
+        self.writer = Writer(publisher, metrics)
         metrics.waiters.set_function(
             lambda: sum(max(0, flight.listeners - 1) for flight in self._flights.values())
         )
@@ -80,9 +88,12 @@ class CacheLayer:
             self.semantic.wake()
         await self.tiers.start()
         await self.writer.start()
+        await self.shadow.start()
 
     async def stop(self) -> None:
+        await self.shadow.stop()
         await self.writer.stop()
+        await self.orders.stop()
         if self.semantic is not None:
             await self.semantic.stop()
         await self.tiers.stop()
@@ -146,11 +157,22 @@ class CacheLayer:
         return await self._look_up_semantically(asked)
 
     async def _look_up_semantically(self, asked: _Asked) -> ReplayAnswer | None:
-        identity = asked.identity
-        if self.semantic is None or identity.partition is None or identity.question is None:
+        if self.semantic is None or not asked.request.user_text:
             self.metrics.skips.labels("no_question").inc()
             return None
-        found = await self.semantic.find(
+        found = await self._find(asked, self.semantic)
+        if found is None:
+            self.metrics.without_hit.inc()
+        else:
+            self.metrics.without_hit.set(0)
+        return found
+
+    async def _find(self, asked: _Asked, semantic: Semantic) -> ReplayAnswer | None:
+        identity = asked.identity
+        if identity.partition is None or identity.question is None:
+            self.metrics.skips.labels("no_partition" if semantic.fingerprint else "no_embedder").inc()
+            return None
+        found = await semantic.find(
             identity.question, identity.partition, asked.threshold, asked.config.verifier
         )
         for candidate in found:
@@ -194,7 +216,15 @@ class CacheLayer:
         async def open_answer(request: GenerationRequest) -> Answer:
             mine = replace(asked, request=request)
             found = None if asked.wish.no_cache else await self._look_up(mine)
-            return found or Labelled(await generate(request), CacheInfo(outcome=CacheOutcome.MISS))
+            if found is not None:
+                if found.cache.outcome is CacheOutcome.SEMANTIC:
+                    self.shadow.served(request, found.entry, generate)
+                return found
+            kept = None if asked.wish.no_store else asked.identity.entry_id
+            info = CacheInfo(outcome=CacheOutcome.MISS, entry_id=kept)
+            answer = Labelled(await generate(request), info)
+            self._prepare(asked)
+            return answer
 
         def finished(request: GenerationRequest, answer: Answer, log: list[ChoiceDelta]) -> None:
             if answer.cache.outcome is CacheOutcome.MISS and not asked.wish.no_store:
@@ -209,12 +239,20 @@ class CacheLayer:
             self._flights[key] = flight
         return flight
 
+    def _prepare(self, asked: _Asked) -> None:
+        """Now that the request is admitted: its vector will be needed once the answer is there."""
+        identity = asked.identity
+        if self.semantic is not None and identity.partition and identity.question and not asked.wish.no_store:
+            self.semantic.prepare(identity.question)
+
     def _keep(self, request: GenerationRequest, asked: _Asked, log: list[ChoiceDelta]) -> None:
         entry = self._entry(request, asked, log)
         if entry is None or not policy.storable(entry):
             return
         self.tiers.resize(asked.config.max_entries)
-        self.tiers.keep(entry)
+        if not self.tiers.keep(entry):
+            self.metrics.writes.labels("too_large").inc()
+            return
         self.writer.submit(entry, self.tiers.local.purges)
 
     def _entry(self, request: GenerationRequest, asked: _Asked, log: list[ChoiceDelta]) -> Entry | None:
@@ -240,23 +278,3 @@ class CacheLayer:
         if identity.partition is None or identity.question is None or not entry.finished_by_itself:
             return entry
         return msgspec.structs.replace(entry, partition=identity.partition, question=identity.question)
-
-    async def _write(self, entry: Entry, purges: int) -> None:
-        """Behind the client's back: embed what is worth it, then tell everybody.
-
-        ``purges`` was counted when the answer was kept: an order to forget it that came since then
-        must not be undone by this late write.
-        """
-        local = self.tiers.local
-        if entry.partition and self.semantic is not None:
-            vector = await self.semantic.vector(entry.question)
-            if vector is not None:
-                entry = msgspec.structs.replace(entry, vector=vector, embedder=self.semantic.fingerprint)
-                if entry.id in local:
-                    self.tiers.keep(entry)
-        if purges != local.purges and entry.id not in local:
-            return
-        tenants = max(1, len(local.tenant_counts()))
-        await self.tiers.publish(entry, quota=max(1, self._config().max_entries // tenants))
-        if purges != local.purges and entry.id not in local:
-            await self.tiers.withdraw(entry)

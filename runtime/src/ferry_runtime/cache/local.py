@@ -79,6 +79,11 @@ class LocalStore:
     def __contains__(self, entry_id: str) -> bool:
         return entry_id in self._entries
 
+    def expiry(self, entry_id: str) -> float | None:
+        """When the version that is held expires, in Unix seconds; None: it is not held."""
+        held = self._entries.get(entry_id)
+        return held.expires if held is not None else None
+
     def __iter__(self) -> Iterator[Held]:
         return iter(list(self._entries.values()))
 

@@ -18,7 +18,7 @@ class Scope(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
 
     tenant: str | None = None
     model: str | None = None
-    ids: tuple[str, ...] | None = None
+    ids: frozenset[str] | None = None
 
     def covers(self, *, entry_id: str, tenant: str, model: str) -> bool:
         return (

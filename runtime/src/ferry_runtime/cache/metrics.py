@@ -11,8 +11,8 @@ _FINE = (0.0002, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.12, 0.
 
 
 class CacheMetrics:
-    """``ferry_cache_*``. An alert belongs on lookups > 0 with no semantic hit for a day, and on
-    ``ferry_cache_shadow_verdicts_total``."""
+    """``ferry_cache_*``. Alerts belong on ``ferry_cache_lookups_since_semantic_hit``, which also grows
+    where the embedder never loads, and on ``ferry_cache_shadow_wrong_rate``."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         at = registry or CollectorRegistry()
@@ -29,6 +29,14 @@ class CacheMetrics:
             ["reason"],
             registry=at,
         )
+        self.without_hit = Gauge(
+            "ferry_cache_lookups_since_semantic_hit",
+            "Questions past the exact tier since the last semantic hit, whatever the reason",
+            registry=at,
+        )
+        self.embedder_ready = Gauge(
+            "ferry_cache_embedder_ready", "1 once the embedder is loaded", registry=at
+        )
         self.rejections = Counter(
             "ferry_cache_rejections",
             "Candidates that the verifier refused, by reason",
@@ -39,7 +47,16 @@ class CacheMetrics:
             "ferry_cache_near_misses", "Lookups whose best candidate was refused", registry=at
         )
         self.shadow = Counter(
-            "ferry_cache_shadow_verdicts", "Served semantic hits judged again", ["verdict"], registry=at
+            "ferry_cache_shadow_verdicts",
+            "Served semantic hits beside a fresh answer",
+            ["verdict"],
+            registry=at,
+        )
+        self.wrong_rate = Gauge(
+            "ferry_cache_shadow_wrong_rate",
+            "Share of wrong semantic hits, 95 % bounds",
+            ["bound"],
+            registry=at,
         )
         self.feedback = Counter("ferry_cache_feedback", "Verdicts by clients", ["verdict"], registry=at)
         self.coalesced = Counter("ferry_cache_coalesced", "Requests that followed another", registry=at)

@@ -9,6 +9,9 @@ from ferry_api.runtime_config import SampledRequests
 from ferry_runtime.cache.entry import Entry
 from ferry_runtime.generation import GenerationRequest
 
+# Encoded, of one answer. A larger one takes the place of hundreds, and replicas read them by hundreds.
+MOST_BYTES = 256 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Directives:

@@ -67,12 +67,14 @@ def build_cache(
     config: Callable[[], CacheConfig],
     model: Callable[[], ServedModel | None],
     queue_timeout: Callable[[], float],
+    idle: Callable[[], bool] = lambda: False,
     store: StoreAddress | None = None,
     embedder: Embedder | None = None,
     registry: CollectorRegistry | None = None,
 ) -> Cache:
     """``namespace`` keeps services apart that share a store: namespace and name of the resource.
 
+    ``idle`` tells whether no client's request is open; see `shadow.Shadow`.
     Without ``store`` this process caches for itself; without ``embedder`` there is no semantic tier.
     The caller starts and stops ``layer``.
     """
@@ -89,6 +91,12 @@ def build_cache(
         index=semantic.index if semantic is not None else None,
     )
     layer = CacheLayer(
-        tiers, metrics, config=config, model=model, queue_timeout=queue_timeout, semantic=semantic
+        tiers,
+        metrics,
+        config=config,
+        model=model,
+        queue_timeout=queue_timeout,
+        semantic=semantic,
+        idle=idle,
     )
     return Cache(layer, CacheControl(layer))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ferry_api.runtime_config import Verifier
-from ferry_runtime.cache import messages
-from ferry_runtime.cache.entry import Entry, EntryDecodeError, decode, encode
+from ferry_runtime.cache import messages, policy
+from ferry_runtime.cache.entry import Entry, decode, decode_as, encode
 from ferry_runtime.cache.feed import Feed, Freshness
 from ferry_runtime.cache.local import Drop, Held, LocalStore
 from ferry_runtime.cache.metrics import CacheMetrics
@@ -41,6 +41,8 @@ class Index(Protocol):
     def discard(self, entry_id: str) -> None: ...
 
     def __contains__(self, entry_id: str) -> bool: ...
+
+    def expiry(self, entry_id: str) -> float | None: ...
 
     def __len__(self) -> int: ...
 
@@ -73,6 +75,14 @@ class Semantic(Protocol):
         """Accepted candidates, most similar first. Never raises."""
         ...
 
+    def prepare(self, question: str) -> None:
+        """Start embedding it, in the background, unless that is done or under way."""
+        ...
+
+    def at_hand(self, question: str) -> bytes | None:
+        """As `vector`, without any wait: None also while it is being embedded."""
+        ...
+
     async def vector(self, question: str) -> bytes | None:
         """The unit embedding in little-endian float16; None where the tier stays out. Never raises."""
         ...
@@ -101,8 +111,9 @@ class Tiers:
             Feed(
                 shared.store,
                 replica,
-                knows=self._knows,
+                held=self._held_until,
                 on_entry=self._learn,
+                on_gone=self._gone,
                 on_purge=self.forget,
                 on_reconciled=self._keep_only,
                 purges=lambda: local.purges,
@@ -138,21 +149,27 @@ class Tiers:
 
         Never raises: while the store does not answer, what this process has is served for as long
         as it may be trusted (see `Freshness`)."""
+        try:
+            return await self.look_up(entry_id, now)
+        except StoreError:
+            if self.freshness is Freshness.STALE:
+                return None
+            return self.held(entry_id, now)
+
+    def held(self, entry_id: str, now: float) -> Entry | None:
+        """From this process, whether or not a purge may have passed it by: to know, not to serve."""
+        return _read(self.local.get(entry_id, now))
+
+    async def look_up(self, entry_id: str, now: float) -> Entry | None:
+        """As `fetch`, but raises StoreError where only the store could say."""
         found = self.at_hand(entry_id, now)
         if found is not None or self.shared is None:
             return found
         purges = self.local.purges
-        try:
-            body = await self.shared.get(entry_id)
-        except StoreError:
-            if self.freshness is Freshness.STALE:
-                return None
-            return _read(self.local.get(entry_id, now))
-        entry = _decode(body, entry_id, now)
+        body = await self.shared.get(entry_id)
+        entry = decode_as(entry_id, body, now)
         if entry is None:
-            self.local.drop(entry_id, Drop.PURGED)
-            if self.index is not None:
-                self.index.discard(entry_id)
+            self._gone(entry_id)
         elif body is not None and purges == self.local.purges:
             self._learn(entry, body)
         return entry
@@ -163,9 +180,13 @@ class Tiers:
         if self.index is not None:
             self.index.max_entries = max_entries
 
-    def keep(self, entry: Entry) -> None:
-        """In this process, at once: the next request finds it."""
-        self._learn(entry, encode(entry))
+    def keep(self, entry: Entry) -> bool:
+        """In this process, at once: the next request finds it. False: too large to be kept anywhere."""
+        body = encode(entry)
+        if len(body) > policy.MOST_BYTES:
+            return False
+        self._learn(entry, body)
+        return True
 
     async def publish(self, entry: Entry, quota: int) -> None:
         """To every replica. Raises StoreError."""
@@ -180,27 +201,15 @@ class Tiers:
         )
         over = await self.shared.put(record, now=time.time(), quota=quota)
         if over:
-            scope = messages.Scope(tenant=entry.owner, ids=tuple(over))
+            scope = messages.Scope(tenant=entry.owner, ids=frozenset(over))
             self.forget(scope)
             await self.shared.store.remove({entry.owner: over}, messages.encode(scope))
 
     async def withdraw(self, entry: Entry) -> None:
         """Take back a publication that crossed an order to forget. Raises StoreError."""
         if self.shared is not None:
-            scope = messages.Scope(tenant=entry.owner, ids=(entry.id,))
+            scope = messages.Scope(tenant=entry.owner, ids=frozenset({entry.id}))
             await self.shared.store.remove({entry.owner: [entry.id]}, messages.encode(scope))
-
-    async def of_model(self, entry_ids: list[str], model: str) -> list[str]:
-        """Those of the store's entries that a model made. Raises StoreError."""
-        found = []
-        for start in range(0, len(entry_ids), 200):
-            some = entry_ids[start : start + 200]
-            bodies = await self.shared.store.get_many(some) if self.shared is not None else []
-            for entry_id, body in zip(some, bodies, strict=True):
-                entry = _decode(body, entry_id, 0.0)
-                if entry is not None and entry.model == model:
-                    found.append(entry_id)
-        return found
 
     def forget(self, scope: messages.Scope) -> int:
         """Drop from this process what an order covers; returns how many entries it held."""
@@ -227,8 +236,16 @@ class Tiers:
             self.index.add(entry)
         self._gauge()
 
-    def _knows(self, entry_id: str) -> bool:
-        return entry_id in self.local or (self.index is not None and entry_id in self.index)
+    def _gone(self, entry_id: str) -> None:
+        """The store does not have it, so no other version of it may be served."""
+        self.local.drop(entry_id, Drop.PURGED)
+        if self.index is not None:
+            self.index.discard(entry_id)
+
+    def _held_until(self, entry_id: str) -> float | None:
+        """An evicted answer may still stand in the index, and is worth no second fetch."""
+        expires = self.local.expiry(entry_id)
+        return self.index.expiry(entry_id) if expires is None and self.index is not None else expires
 
     def _keep_only(self, alive: set[str], began: float) -> None:
         """After a reconciliation; entries newer than it may not have reached the store yet."""
@@ -251,13 +268,3 @@ class Tiers:
 
 def _read(held: Held | None) -> Entry | None:
     return decode(held.body) if held is not None else None
-
-
-def _decode(body: bytes | None, entry_id: str, now: float) -> Entry | None:
-    if body is None:
-        return None
-    try:
-        entry = decode(body)
-    except EntryDecodeError:
-        return None
-    return entry if entry.id == entry_id and not entry.expired(now) else None

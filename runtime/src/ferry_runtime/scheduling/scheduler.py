@@ -155,7 +155,8 @@ class Scheduler:
 
     def _job(self, request: GenerationRequest) -> Job:
         params, prompt = request.sampling, len(request.prompt_token_ids)
-        queued_until = request.arrival + self.core.limits.timeout
+        queued_since = request.arrival if request.queued_since is None else request.queued_since
+        queued_until = queued_since + self.core.limits.timeout
         deadline = None if request.timeout is None else request.arrival + request.timeout
         return Job(
             id=request.id,

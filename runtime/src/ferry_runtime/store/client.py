@@ -15,7 +15,7 @@ from redis.exceptions import AuthenticationError, AuthorizationError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from ferry_runtime.errors import StoreBusy, StoreRefused, StoreUnavailable
+from ferry_runtime.errors import StoreBusy, StoreMisused, StoreRefused, StoreUnavailable
 from ferry_runtime.store.address import StoreAddress
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class Gate:
         self._places = asyncio.Semaphore(width)
 
     async def call(self, action: Callable[[], Awaitable[T]], deadline: float) -> T:
-        """Raises StoreBusy, StoreUnavailable or StoreRefused."""
+        """Raises StoreBusy, StoreUnavailable, StoreRefused or, of these, StoreMisused."""
         loop = asyncio.get_running_loop()
         until = loop.time() + deadline
         try:
@@ -97,5 +97,7 @@ def _refusal(text: str) -> StoreRefused | StoreUnavailable:
     """Server error texts start with a code word; nothing else of them is passed on."""
     if text.startswith(_UNSERVABLE):
         return StoreUnavailable("the store cannot serve now")
+    if "WRONGTYPE" in text:  # not at the start where the command was part of a transaction
+        return StoreMisused("the store holds something else under one of our keys")
     code = text.split(" ", 1)[0]
     return StoreRefused(f"the store refused the command ({code if code.isupper() else 'error'})")

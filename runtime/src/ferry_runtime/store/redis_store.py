@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ferry_runtime.errors import StoreMisused
 from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.client import Gate, connect
 from ferry_runtime.store.frame import FrameError, seal, unseal
 
 STREAM_LENGTH = 20_000  # events kept; a replica that is further behind reads everything anew
+MOST_TRIMMED = 200  # entries beyond a quota that one write names; a lowered quota is reached in steps
+_CHUNK = 500  # entries removed in one transaction: neither side is held up by a large order
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,8 @@ class RedisStore:
         return [_open(value) for value in found]
 
     async def put(self, record: Record, *, now: float, quota: int) -> list[str]:
-        """Write, register, announce, in one transaction. Returns the ids that the tenant now has
-        beyond ``quota``, soonest to expire first; the caller removes them."""
+        """Write, register, announce, in one transaction. Returns ids that the tenant now has beyond
+        ``quota``, soonest to expire first and never the one just written; the caller removes them."""
         register = self._tenant(record.tenant)
 
         async def write() -> list[Any]:
@@ -95,28 +98,67 @@ class RedisStore:
                 replies: list[Any] = await batch.execute()
                 return replies
 
-        replies = await self._gate.call(write, self._slow)
-        over = int(replies[4]) - quota
+        try:
+            replies = await self._gate.call(write, self._slow)
+        except StoreMisused:
+            await self.remove_foreign()
+            replies = await self._gate.call(write, self._slow)
+        over = min(int(replies[4]) - quota, MOST_TRIMMED)
         if over <= 0:
             return []
-        oldest = await self._gate.call(lambda: self._redis.zrange(register, 0, over - 1), self._slow)
-        return [item.decode() for item in oldest]
+        oldest = await self._gate.call(lambda: self._redis.zrange(register, 0, over), self._slow)
+        # The new one is the first to expire where the time to live has been lowered.
+        return [item.decode() for item in oldest if item.decode() != record.id][:over]
 
     async def remove(self, ids_by_tenant: dict[str, list[str]], event: bytes) -> int:
-        """Remove entries and tell every replica. Returns how many existed."""
+        """Remove entries, then tell every replica. Returns how many existed."""
+        removed = 0
+        for tenant, ids in ids_by_tenant.items():
+            for start in range(0, len(ids), _CHUNK):
+                removed += await self._remove(tenant, ids[start : start + _CHUNK])
+        await self.announce("purge", event)
+        return removed
 
+    async def announce(self, kind: str, data: bytes) -> None:
+        """Tell every replica something, without writing anything else."""
+
+        async def write() -> None:
+            async with self._redis.pipeline(transaction=False) as batch:
+                self._announce(batch, kind, data)
+                await batch.execute()
+
+        await self._gate.call(write, self._slow)
+
+    async def _remove(self, tenant: str, ids: Sequence[str]) -> int:
         async def write() -> list[Any]:
             async with self._redis.pipeline(transaction=True) as batch:
-                for tenant, ids in ids_by_tenant.items():
-                    if ids:
-                        batch.unlink(*(self._entry(entry_id) for entry_id in ids))
-                        batch.zrem(self._tenant(tenant), *ids)
-                self._announce(batch, "purge", event)
+                batch.unlink(*(self._entry(entry_id) for entry_id in ids))
+                batch.zrem(self._tenant(tenant), *ids)
                 replies: list[Any] = await batch.execute()
                 return replies
 
-        replies = await self._gate.call(write, self._slow)
-        return sum(int(reply) for reply in replies[:-1:2])
+        unlinked, _ = await self._gate.call(write, self._slow)
+        return int(unlinked)
+
+    async def remove_foreign(self) -> None:
+        """Whatever stands under a key of ours and is of another kind than we keep there: nothing could
+        be written or announced while it does. An entry's own key needs no such care: writing replaces it."""
+        kinds = {self._prefix + "tenants": "set", self._prefix + "events": "stream"}
+        await self._remove_unless(kinds)
+        await self._remove_unless({self._tenant(tenant): "zset" for tenant in await self.tenants()})
+
+    async def _remove_unless(self, kinds: dict[str, str]) -> None:
+        async def look() -> list[Any]:
+            async with self._redis.pipeline(transaction=False) as batch:
+                for key in kinds:
+                    batch.type(key)
+                replies: list[Any] = await batch.execute()
+                return replies
+
+        found = zip(kinds.items(), await self._gate.call(look, self._slow), strict=True)
+        foreign = [key for (key, kind), is_now in found if is_now.decode() not in (kind, "none")]
+        if foreign:
+            await self._gate.call(lambda: self._redis.unlink(*foreign), self._slow)
 
     async def tenants(self) -> list[str]:
         found = await self._gate.call(lambda: self._redis.smembers(self._prefix + "tenants"), self._slow)
@@ -124,10 +166,15 @@ class RedisStore:
 
     async def ids(self, tenant: str, now: float) -> list[str]:
         """The tenant's unexpired entries."""
+        return list(await self.register(tenant, now))
+
+    async def register(self, tenant: str, now: float) -> dict[str, float]:
+        """The same with their expiry in Unix seconds, which tells an entry from a later one of its id."""
         found = await self._gate.call(
-            lambda: self._redis.zrangebyscore(self._tenant(tenant), f"({now}", "+inf"), self._slow
+            lambda: self._redis.zrangebyscore(self._tenant(tenant), f"({now}", "+inf", withscores=True),
+            self._slow,
         )
-        return [item.decode(errors="replace") for item in found]
+        return {item.decode(errors="replace"): float(expires) for item, expires in found}
 
     async def last_position(self) -> str:
         """Where the stream ends now; "0-0" while there is none."""

@@ -7,6 +7,7 @@ import time
 import pytest
 from tests.integration.runtime.cache.conftest import until
 
+from ferry_runtime.cache.feed import Freshness
 from ferry_runtime.cache.messages import Scope
 from ferry_runtime.generation import CacheOutcome
 from ferry_runtime.store.address import StoreAddress
@@ -66,7 +67,7 @@ async def test_what_a_replica_has_is_served_while_the_store_is_gone(make_replica
     said, _ = await replica.ask()
     server.kill()
     assert await replica.ask() == (said, EXACT)
-    replica.tiers.feed._contact -= 5.0
+    replica.tiers.feed._caught_up -= 5.0
     assert await replica.ask() == (said, EXACT)
 
 
@@ -74,7 +75,7 @@ async def test_but_not_when_purges_may_have_passed_it_by(make_replica, server) -
     replica = await make_replica()
     await replica.ask()
     server.kill()
-    replica.tiers.feed._contact -= 60.0
+    replica.tiers.feed._caught_up -= 60.0
     assert (await replica.ask())[1] is MISS
 
 
@@ -148,14 +149,35 @@ async def test_contents_that_are_not_ours_read_as_absent(make_replica, server, c
     assert (await replica.ask("one"))[1] is EXACT
 
 
-async def test_foreign_kinds_of_keys_are_served_around(make_replica, server) -> None:
+@pytest.mark.parametrize("kind", ["string", "list"])
+@pytest.mark.parametrize("key", ["tenants", "t:a", "events", "e:*"])
+async def test_foreign_kinds_of_keys_are_served_around_and_replaced(make_replica, server, key, kind) -> None:
+    one, two = await make_replica(), await make_replica()
+    await one.ask("before")
+    await one.written()
+    ids = await one.tiers.shared.store.ids("a", 0)
+    name = f"ferry:1:svc:e:{ids[0]}" if key == "e:*" else f"ferry:1:svc:{key}"
+    await server.order("DEL", name)
+    await server.order(*(("SET", name, "x") if kind == "string" else ("RPUSH", name, "x")))
+    assert [(await one.ask("q"))[1] for _ in range(2)] == [MISS, EXACT]
+    await works_again(one)
+    said, _ = await one.ask("after")
+    await one.written()
+    assert await two.ask("after") == (said, EXACT)
+    assert one.tiers.shared.writable
+    await until(lambda: two.tiers.freshness is Freshness.FRESH)
+
+
+async def test_a_foreign_stream_is_replaced_though_nothing_is_written(make_replica, server) -> None:
     replica = await make_replica()
-    await server.order("SET", "ferry:1:svc:tenants", "x")
-    await server.order("SET", "ferry:1:svc:t:a", "x")
-    assert [(await replica.ask("q"))[1] for _ in range(2)] == [MISS, EXACT]
-    await replica.written()
-    await server.order("DEL", "ferry:1:svc:tenants", "ferry:1:svc:t:a")
-    await works_again(replica)
+    await server.order("DEL", "ferry:1:svc:events")
+    await server.order("SET", "ferry:1:svc:events", "x")
+
+    async def replaced() -> bool:
+        return await server.order("TYPE", "ferry:1:svc:events") == b"none"
+
+    await until(replaced)
+    await until(lambda: replica.tiers.freshness is Freshness.FRESH)
 
 
 async def test_foreign_events_are_skipped(make_replica, server) -> None:

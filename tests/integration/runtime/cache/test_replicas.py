@@ -127,6 +127,44 @@ async def test_a_replica_woken_from_a_long_stop_serves_nothing_that_was_purged(
     await until(lambda: len(two.tiers.local) == 1)
     await two.tiers.feed.stop()  # as a stopped process: nothing is read from the stream
     ids = await one.tiers.shared.store.ids("a", 0)
-    await one.tiers.shared.store.remove({"a": ids}, encode(Scope(ids=tuple(ids))))
-    two.tiers.feed._contact -= 5.0
+    await one.tiers.shared.store.remove({"a": ids}, encode(Scope(ids=frozenset(ids))))
+    two.tiers.feed._caught_up -= 5.0
     assert (await two.ask())[1] is MISS
+
+
+async def test_reading_anew_tells_a_new_answer_from_an_old_one_of_the_same_request(
+    make_replica, server
+) -> None:
+    """A wrong answer was evicted and made again while this replica heard nothing of it."""
+    one, two = await make_replica(), await make_replica()
+    wrong, _ = await one.ask()
+    await until(lambda: len(two.tiers.local) == 1)
+    await two.tiers.feed.stop()
+    ids = await one.tiers.shared.store.ids("a", 0)
+    one.tiers.forget(Scope(tenant="a"))
+    await one.tiers.shared.store.remove({"a": ids}, encode(Scope(tenant="a")))
+    right, _ = await one.ask()
+    await one.written()
+    assert right != wrong
+    await server.order("XTRIM", "ferry:1:svc:events", "MAXLEN", "0")
+    await one.ask("one more")
+    await one.written()
+    await two.tiers.feed.start()
+    await until(lambda: len(two.tiers.local) == 2)
+    assert await two.ask() == (right, EXACT)
+
+
+async def test_reading_anew_fetches_nothing_that_is_held_already(make_replica, monkeypatch) -> None:
+    one = await make_replica()
+    await one.ask()
+    await one.written()
+    fetched: list[str] = []
+    store, real = one.tiers.shared.store, one.tiers.shared.store.get_many
+
+    async def get_many(entry_ids):
+        fetched.extend(entry_ids)
+        return await real(entry_ids)
+
+    monkeypatch.setattr(store, "get_many", get_many)
+    await one.tiers.feed._reconcile()
+    assert fetched == []

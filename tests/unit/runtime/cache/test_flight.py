@@ -1,6 +1,7 @@
 """One generation for identical requests; every one of them on its own terms."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -108,6 +109,39 @@ async def test_a_prompt_that_kills_every_generation_is_given_up(cache, make_requ
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(result, EngineDied) for result in results)
     assert len(cache.generator.made) <= 4
+
+
+async def late_failure(
+    cache, make_request, error: Exception, words: list[str], ago: float
+) -> list[asyncio.Task]:
+    """A leader whose last word is an error, and three followers that arrived so many seconds ago."""
+    arrival = time.monotonic() - ago
+    cache.generator.held = True
+    cache.generator.words = words
+    cache.generator.errors = [error]
+    leader = asyncio.create_task(cache.ask(make_request()))
+    await settle()
+    followers = [asyncio.create_task(cache.ask(make_request(arrival=arrival))) for _ in range(3)]
+    await settle()
+    cache.generator.release()
+    with pytest.raises(type(error)):
+        await leader
+    return followers
+
+
+@pytest.mark.parametrize("error", [DeadlineExceeded("late"), EngineDied("gone")], ids=["deadline", "death"])
+async def test_following_a_long_generation_costs_no_time_in_the_queue(cache, make_request, error) -> None:
+    followers = await late_failure(cache, make_request, error, ["A ", "ferry ", "is a boat."], 100.0)
+    assert {text for text, _ in await asyncio.gather(*followers)} == {ANSWER}
+    promoted = cache.generator.made[1].request
+    assert promoted.queued_since is not None
+    assert promoted.queued_since - promoted.arrival > 60.0
+
+
+async def test_following_one_that_never_got_a_slot_is_waiting_in_the_queue(cache, make_request) -> None:
+    followers = await late_failure(cache, make_request, DeadlineExceeded("late"), [ANSWER], 50.0)
+    assert {text for text, _ in await asyncio.gather(*followers)} == {ANSWER}
+    assert cache.generator.made[1].request.queued_since is None
 
 
 async def test_a_refused_leader_leaves_admission_to_the_next(cache, make_request) -> None:

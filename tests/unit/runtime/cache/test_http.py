@@ -11,6 +11,8 @@ import pytest
 from tests.unit.runtime.http.support import build_stack, chat_body, events_of
 
 from ferry_runtime.api.app import create_app
+from ferry_runtime.api.replies import cache_headers
+from ferry_runtime.generation import CacheInfo, CacheOutcome
 
 CHAT = "/v1/chat/completions"
 
@@ -56,6 +58,11 @@ async def test_miss_json_hit_and_streamed_hit_say_the_same(client: httpx.AsyncCl
     assert [answer.headers["x-ferry-cache"] for answer in (miss, hit, streamed)] == ["miss", "exact", "exact"]
     assert hit.json()["choices"] == miss.json()["choices"]
     assert hit.json()["usage"] == miss.json()["usage"]
+    assert [answer.headers["cache-status"].split("; ")[1] for answer in (miss, hit, streamed)] == [
+        "fwd=miss", "hit", "hit",
+    ]  # fmt: skip
+    assert miss.headers["x-ferry-cache-entry"] == hit.headers["x-ferry-cache-entry"]
+    assert "age" not in miss.headers
     assert hit.headers["x-ferry-cache-entry"] == streamed.headers["x-ferry-cache-entry"]
     assert "age" in streamed.headers
     choices, usage = joined(streamed.text)
@@ -97,3 +104,18 @@ async def test_a_stream_that_its_client_left_is_never_served_as_whole(client: ht
     assert whole.json()["usage"]["completion_tokens"] > 10
     again = await client.post(CHAT, json=body)
     assert again.json()["choices"] == whole.json()["choices"]
+
+
+async def test_an_answer_that_is_not_kept_names_no_entry(client: httpx.AsyncClient) -> None:
+    answer = await client.post(CHAT, json=chat_body(temperature=0), headers={"cache-control": "no-store"})
+    assert answer.headers["x-ferry-cache"] == "miss"
+    assert "x-ferry-cache-entry" not in answer.headers
+
+
+@pytest.mark.parametrize("outcome", CacheOutcome)
+def test_every_outcome_has_a_word_in_the_standard_header(outcome: CacheOutcome) -> None:
+    status = cache_headers(CacheInfo(outcome=outcome))["cache-status"]
+    served = outcome in (CacheOutcome.EXACT, CacheOutcome.SEMANTIC)
+    name, how, *_ = status.split("; ")
+    assert name == "ferry"
+    assert how == "hit" if served else how.startswith("fwd=")

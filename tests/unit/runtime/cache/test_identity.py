@@ -34,7 +34,8 @@ OTHER_REQUEST: dict[str, Any] = {
 }  # fmt: skip
 NOT_IDENTITY: dict[str, Any] = {
     "id": "other", "arrival": 1.0, "route": "/generate", "priority": 9, "timeout": 3.0,
-    "temperature_omitted": True, "cache_control": frozenset({"max-age=60"}), "cache_threshold": 0.99,
+    "queued_since": 2.0, "temperature_omitted": True, "cache_control": frozenset({"max-age=60"}),
+    "cache_threshold": 0.99,
 }  # fmt: skip
 
 

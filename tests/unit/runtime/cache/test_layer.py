@@ -6,6 +6,7 @@ import dataclasses
 import pytest
 
 from ferry_api.runtime_config import CacheScope, SampledRequests
+from ferry_runtime.cache import policy
 from ferry_runtime.engine.protocol import FinishReason
 from ferry_runtime.errors import EngineDied, NotCached, Overloaded
 from ferry_runtime.generation import CacheOutcome
@@ -94,6 +95,14 @@ async def test_a_failed_generation_is_not_stored(cache, make_request) -> None:
 async def test_an_empty_answer_is_not_stored(cache, make_request) -> None:
     cache.generator.words = [""]
     assert await outcomes(cache, make_request(), make_request()) == [MISS, MISS]
+
+
+async def test_an_answer_as_large_as_hundreds_is_not_stored(cache, make_request) -> None:
+    cache.generator.words = ["word " * (policy.MOST_BYTES // 5), "the end."]
+    assert await outcomes(cache, make_request(), make_request()) == [MISS, MISS]
+    assert cache.metrics.by_labels(cache.metrics.writes)["too_large"] == 2
+    cache.generator.words = ["word " * (policy.MOST_BYTES // 6), "the end."]
+    assert await outcomes(cache, make_request(), make_request()) == [MISS, EXACT]
 
 
 async def test_an_answer_cut_by_its_limit_serves_that_limit_alone(cache, make_request) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ferry_runtime.cache.identity import Identity, ServedModel, identify
 from ferry_runtime.engine.protocol import Alternative, FinishReason, TokenLogprob
 
 from .conftest import MakeClient
@@ -126,3 +127,20 @@ async def test_best_of_keeps_the_likeliest_per_token(make_client: MakeClient) ->
     assert pipeline.requests[0].n == 4
     assert pipeline.requests[0].sampling.logprobs == 0
     assert answer["usage"]["completion_tokens"] == 6
+
+
+async def test_a_prompt_without_special_tokens_is_another_one_to_the_semantic_cache_too(
+    make_client: MakeClient,
+) -> None:
+    """The text is the same: only the tokens differ, which the semantic tier does not compare."""
+    pipeline = ScriptedPipeline([delta(text="ok", token_ids=(7,), finish_reason=FinishReason.STOP)])
+    client = await make_client(pipeline=pipeline)
+    for special in (None, True, False):
+        body = completion_body(add_special_tokens=special)
+        assert (await client.post(COMPLETIONS, json=body)).status_code == 200
+    found = [
+        identify(request, ServedModel(name="m", weights="w"), embedder="e") for request in pipeline.requests
+    ]
+    omitted, wanted, without = [item.partition for item in found if isinstance(item, Identity)]
+    assert omitted == wanted != without
+    assert None not in (omitted, without)

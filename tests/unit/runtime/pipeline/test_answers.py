@@ -6,6 +6,7 @@ import asyncio
 
 from ferry_api.runtime_config import BatchingMode
 from ferry_runtime.engine.protocol import Delta
+from ferry_runtime.errors import ShuttingDown
 from ferry_runtime.scheduling.answer import ScheduledAnswer, Timeline
 
 
@@ -100,3 +101,20 @@ async def test_a_lone_request_does_not_wait_for_company_in_adaptive_mode(serve, 
     assert fixed.backend.submitted == []  # until three more come, or an hour has passed
     others = [await fixed.pipeline.submit(request_of()) for _ in range(3)]
     assert all([await read(answer) for answer in (waiting, *others)])
+
+
+async def test_the_service_is_idle_while_no_request_is_open_and_one_could_be_served(serve, request_of):
+    service = await serve()
+    assert service.pipeline.idle
+    answer = await service.pipeline.submit(request_of())
+    assert not service.pipeline.idle
+    await read(answer)
+    assert service.pipeline.idle
+    service.pipeline.refuse(ShuttingDown("draining"))
+    assert not service.pipeline.idle
+
+
+async def test_a_service_without_its_engine_is_not_idle(serve):
+    service = await serve()
+    service.backend.die()
+    assert not service.pipeline.idle

@@ -96,6 +96,18 @@ async def test_a_request_whose_time_is_over_on_arrival_is_refused(serve, request
     assert service.backend.submitted == []
 
 
+async def test_time_spent_following_another_request_is_no_time_in_the_queue(serve, request_of):
+    service = await serve(queue={"timeout_seconds": 5.0})
+    long_ago = time.monotonic() - 10
+    with pytest.raises(DeadlineExceeded):
+        await service.pipeline.submit(request_of(arrival=long_ago))
+    with pytest.raises(DeadlineExceeded):
+        await service.pipeline.submit(request_of(arrival=long_ago, queued_since=long_ago + 1))
+    with pytest.raises(DeadlineExceeded):
+        await service.pipeline.submit(request_of(arrival=long_ago, queued_since=long_ago + 9, timeout=8.0))
+    assert await read(await service.pipeline.submit(request_of(arrival=long_ago, queued_since=long_ago + 9)))
+
+
 async def test_more_than_the_engine_could_ever_hold_is_the_clients_error(serve, request_of):
     service = await serve(backend=FakeBackend(slots=1, context_length=64))
     with pytest.raises(InvalidRequest) as refusal:

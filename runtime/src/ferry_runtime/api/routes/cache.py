@@ -107,10 +107,10 @@ def _orders() -> Iterator[None]:
         yield
     except EntryNotFound as error:
         raise Refusal(404, str(error), code="entry_not_found", param=error.param) from None
-    except StoreUnavailable:
+    except StoreUnavailable as error:
         raise Refusal(
             503,
-            "The cache's store cannot be reached. This replica has obeyed; others may not have.",
+            str(error),
             code="store_unavailable",
             headers={"retry-after": str(NOT_READY_RETRY_AFTER)},
         ) from None

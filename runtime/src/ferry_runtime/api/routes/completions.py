@@ -27,6 +27,7 @@ from ferry_runtime.text.model import EncodedPrompt
 # OpenAI's default for this route; a base model would otherwise fill its whole context.
 DEFAULT_MAX_TOKENS = 16
 MAX_CHOICES_PER_BODY = 512
+_WITHOUT_SPECIAL = '{"add_special_tokens":false}'
 
 
 def completions_router(services: Services, documented: Documented) -> APIRouter:
@@ -97,7 +98,12 @@ async def _requests(
     jobs = []
     for position, prompt in enumerate(body.prompt):
         encoded = await _encode(services, prompt, bounds, special=body.add_special_tokens)
-        described = PromptOf(encoded=encoded, user_text=prompt if isinstance(prompt, str) else None)
+        described = PromptOf(
+            encoded=encoded,
+            user_text=prompt if isinstance(prompt, str) else None,
+            # Not to be seen in the text, and another prompt all the same.
+            context=_WITHOUT_SPECIAL if body.add_special_tokens is False else "",
+        )
         mine = answer_id if len(body.prompt) == 1 else f"{answer_id}-{position}"
         jobs.append(
             generation_request(request, body, described, wanted, bounds, answer_id=mine, n=candidates)

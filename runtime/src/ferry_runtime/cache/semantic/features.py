@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import islice, pairwise
 
 from ferry_runtime.cache.semantic.lexicon import QUESTION_WORDS
-from ferry_runtime.cache.semantic.words import Reading, misspelt, opposite, same_meaning
+from ferry_runtime.cache.semantic.words import Reading, counterparts, opposed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: what is costly is computed when asked for, and once
 class Comparison:
     """Content words of each side that have no counterpart on the other."""
 
@@ -18,9 +19,9 @@ class Comparison:
     only_one: tuple[str, ...]
     only_other: tuple[str, ...]
 
-    @property
+    @cached_property
     def opposed(self) -> bool:
-        return any(opposite(left, right) for left in self._loose(0) for right in self._loose(1))
+        return opposed(_loose(self.one, self.other), _loose(self.other, self.one))
 
     @property
     def numbers_clash(self) -> bool:
@@ -48,26 +49,24 @@ class Comparison:
         """Each side has a name that the other lacks."""
         return bool(self.one.names & set(self.only_one)) and bool(self.other.names & set(self.only_other))
 
-    def _loose(self, side: int) -> tuple[str, ...]:
-        """Every word that only this side has, function words too: "on" against "off"."""
-        mine, theirs = (self.one, self.other) if side == 0 else (self.other, self.one)
-        have = set(theirs.tokens) | set(theirs.stems)
-        return tuple(
-            word
-            for token, stem in zip(mine.tokens, mine.stems, strict=True)
-            if token not in have and stem not in have
-            for word in {token, stem}
-        )
-
 
 def compare(one: Reading, other: Reading) -> Comparison:
     only_one, only_other = one.content - other.content, other.content - one.content
-    for left in sorted(only_one):
-        for right in sorted(only_other):
-            if right in only_other and (misspelt(left, right) or same_meaning(left, right)):
-                only_one, only_other = only_one - {left}, only_other - {right}
-                break
-    return Comparison(one, other, tuple(sorted(only_one)), tuple(sorted(only_other)))
+    found = counterparts(only_one, only_other)
+    return Comparison(
+        one, other, tuple(sorted(only_one - found.keys())), tuple(sorted(only_other - set(found.values())))
+    )
+
+
+def _loose(mine: Reading, theirs: Reading) -> frozenset[str]:
+    """Every word that only this side has, function words too: "on" against "off"."""
+    have = {*theirs.tokens, *theirs.stems}
+    return frozenset(
+        word
+        for token, stem in zip(mine.tokens, mine.stems, strict=True)
+        if token not in have and stem not in have
+        for word in (token, stem)
+    )
 
 
 NAMES = (
@@ -125,9 +124,10 @@ def _directions(reading: Reading) -> frozenset[tuple[str, str]]:
     found = set()
     for position, token in enumerate(reading.tokens[:-1]):
         if token in ("from", "into", "than", "before", "after", "without", "over", "under"):
-            following = [stem for stem in reading.stems[position + 1 :] if stem in reading.content]
-            if following:
-                found.add((token, following[0]))
+            rest = islice(reading.stems, position + 1, None)
+            following = next((stem for stem in rest if stem in reading.content), None)
+            if following is not None:
+                found.add((token, following))
     return frozenset(found)
 
 
@@ -138,12 +138,10 @@ def _order(one: Reading, other: Reading) -> float:
     right = [stem for stem in dict.fromkeys(other.stems) if stem in common]
     if len(left) < 2:
         return 1.0
-    best = 0
     place = {stem: position for position, stem in enumerate(left)}
-    for shift in range(len(right)):
-        turned = right[shift:] + right[:shift]
-        best = max(best, sum(place[a] < place[b] for a, b in pairwise(turned)))
-    return best / (len(left) - 1)
+    # Around the circle at least one step goes back; the best rotation begins right after such a step.
+    forward = sum(place[a] < place[b] for a, b in pairwise([*right, right[0]]))
+    return forward / (len(left) - 1)
 
 
 def _question_words(reading: Reading) -> str:

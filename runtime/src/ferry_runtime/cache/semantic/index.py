@@ -61,6 +61,10 @@ class SemanticIndex:
     def __contains__(self, entry_id: str) -> bool:
         return entry_id in self._rows
 
+    def expiry(self, entry_id: str) -> float | None:
+        row = self._rows.get(entry_id)
+        return row.expires if row is not None else None
+
     def partition_size(self, partition: bytes) -> int:
         found = self._partitions.get(partition)
         return len(found) if found is not None else 0

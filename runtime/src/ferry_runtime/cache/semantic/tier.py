@@ -24,6 +24,7 @@ from ferry_runtime.errors import FerryError
 log = logging.getLogger(__name__)
 
 _BIG = 20_000  # rows past which a search leaves the event loop to a thread
+_LONG = 300  # characters past which comparing two questions does
 _MEMO = 2_000  # questions whose vectors are remembered
 Vector = NDArray[np.float32]
 
@@ -101,14 +102,13 @@ class SemanticTier:
             self._metrics.skips.labels(reason.value).inc()
             return []
         if not self.index.partition_size(partition):
-            self._embed_ahead(question)  # it is needed anyway once the answer is there
             return []
         vector = await self._vector(question, self._patience)
         if vector is None:
             return []
         started = time.perf_counter()
         near = await self._nearest(partition, vector, threshold)
-        accepted = [item for item in near if self._accepts(item, question, verifier)]
+        accepted = near if verifier is Verifier.NONE else await self._accepted(near, question)
         self._metrics.search_seconds.observe(time.perf_counter() - started)
         if near and not accepted:
             self._metrics.near_misses.inc()
@@ -119,8 +119,14 @@ class SemanticTier:
     async def vector(self, question: str) -> bytes | None:
         if skip_reason(question) is not None:
             return None
-        vector = await self._vector(question, 10.0)
-        return None if vector is None else vector.astype("<f2").tobytes()
+        return _stored(await self._vector(question, 10.0))
+
+    def prepare(self, question: str) -> None:
+        if skip_reason(question) is None and question not in self._memo and question not in self._running:
+            self._start_embedding(question)
+
+    def at_hand(self, question: str) -> bytes | None:
+        return _stored(self._memo.get(question))
 
     async def _nearest(self, partition: bytes, vector: Vector, threshold: float) -> list[Near]:
         """A big search runs in a thread: numpy lets go of the interpreter, so that the loop goes on."""
@@ -134,18 +140,21 @@ class SemanticTier:
         found = [entry_id for entry_id in found if index.partition_of(entry_id) == partition]
         return index.confirmed(found, vector, threshold, time.time())
 
-    def _accepts(self, item: Near, question: str, verifier: Verifier) -> bool:
-        if verifier is Verifier.NONE:
-            return True
-        decision: Decision = self._verifier.decide(item.cosine, item.row.question, question)
-        if decision.verdict is not Verdict.ACCEPT:
-            label = "grey" if decision.verdict is Verdict.GREY else decision.reason
-            self._metrics.rejections.labels(label).inc()
-        return decision.verdict is Verdict.ACCEPT
+    async def _accepted(self, near: list[Near], question: str) -> list[Near]:
+        texts = [question, *(item.row.question for item in near)]
+        if max(map(len, texts)) > _LONG:
+            decisions = await asyncio.to_thread(self._decide, near, question)
+        else:
+            decisions = self._decide(near, question)
+        for decision in decisions:
+            if decision.verdict is not Verdict.ACCEPT:
+                label = "grey" if decision.verdict is Verdict.GREY else decision.reason
+                self._metrics.rejections.labels(label).inc()
+        pairs = zip(near, decisions, strict=True)
+        return [item for item, decision in pairs if decision.verdict is Verdict.ACCEPT]
 
-    def _embed_ahead(self, question: str) -> None:
-        if question not in self._memo and question not in self._running:
-            self._start_embedding(question)
+    def _decide(self, near: list[Near], question: str) -> list[Decision]:
+        return [self._verifier.decide(item.cosine, item.row.question, question) for item in near]
 
     async def _vector(self, question: str, patience: float) -> Vector | None:
         """From memory, or embedded once however many ask. None when too long, late or failed."""
@@ -187,5 +196,11 @@ class SemanticTier:
     async def _load(self) -> None:
         try:
             self._fingerprint = (await self._embedder.load()).fingerprint
+            self._metrics.embedder_ready.set(1)
         except FerryError as error:
             log.warning("cache: no semantic tier: %s", error)
+
+
+def _stored(vector: Vector | None) -> bytes | None:
+    """As entries carry it: half the bytes, and the index keeps fewer bits still."""
+    return None if vector is None else vector.astype("<f2").tobytes()

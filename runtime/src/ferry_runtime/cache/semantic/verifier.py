@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -34,20 +35,21 @@ class Decision:
     score: float = 0.0
 
 
+# In the order in which they are asked; the first one that is broken is enough.
+_RULES: tuple[tuple[str, Callable[[Comparison], bool]], ...] = (
+    ("number", lambda pair: pair.numbers_clash),
+    ("unit", lambda pair: pair.units_clash),
+    ("date", lambda pair: pair.dates_clash),
+    ("negation", lambda pair: pair.negation_differs),
+    ("antonym", lambda pair: pair.opposed),
+    ("entity", lambda pair: pair.names_clash),
+    ("order", lambda pair: swapped(pair.one, pair.other) or reordered(pair.one, pair.other)),
+)
+
+
 def rule_against(pair: Comparison) -> str | None:
     """The first rule that forbids sharing an answer, whatever the score says."""
-    rules = (
-        ("number", pair.numbers_clash),
-        ("unit", pair.units_clash),
-        ("date", pair.dates_clash),
-        ("negation", pair.negation_differs),
-        ("antonym", pair.opposed),
-        ("entity", pair.names_clash),
-    )
-    found = next((name for name, broken in rules if broken), None)
-    if found is None and (swapped(pair.one, pair.other) or reordered(pair.one, pair.other)):
-        return "order"
-    return found
+    return next((name for name, broken in _RULES if broken(pair)), None)
 
 
 @dataclass(frozen=True, slots=True)

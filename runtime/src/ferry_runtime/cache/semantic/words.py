@@ -25,6 +25,17 @@ _QUOTES = str.maketrans(
 )
 
 
+def _by_word(pairs: frozenset[frozenset[str]]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for pair in pairs:
+        for word in pair:
+            found.setdefault(word, set()).update(pair - {word})
+    return found
+
+
+_OPPOSITES_OF = _by_word(OPPOSITES)
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A question taken apart. ``tokens`` are lower-case words in order, numbers as digits."""
@@ -72,7 +83,7 @@ def _spell_out(word: str) -> list[str]:
     if word in CONTRACTIONS:
         return CONTRACTIONS[word].split()
     if word.endswith("n't"):
-        return [word[:-3], "not"]
+        return [part for part in (word[:-3], "not") if part]
     if "'" in word:
         word = word.split("'", maxsplit=1)[0]
     if word[0].isdigit():
@@ -109,12 +120,47 @@ def stem(word: str) -> str:
     return word.removesuffix("e") if len(word) > 4 else word
 
 
-def opposite(one: str, other: str) -> bool:
-    """Two words that turn a question round: listed, or one a negating prefix away."""
-    if frozenset((one, other)) in OPPOSITES:
+def opposed(some: frozenset[str], others: frozenset[str]) -> bool:
+    """Does a word of one side turn a word of the other round: listed, or one a negating prefix away?
+
+    The time taken grows with the number of words, not of pairs."""
+    if any(not others.isdisjoint(_OPPOSITES_OF.get(word, ())) for word in some):
         return True
-    short, long = sorted((one, other), key=len)
-    return len(short) >= 4 and any(long == prefix + short for prefix in NEGATING_PREFIXES)
+    return _negated(some, others) or _negated(others, some)
+
+
+def _negated(words: frozenset[str], others: frozenset[str]) -> bool:
+    return any(prefix + word in others for word in words if len(word) >= 4 for prefix in NEGATING_PREFIXES)
+
+
+def counterparts(some: frozenset[str], others: frozenset[str]) -> dict[str, str]:
+    """A slip or another word for the same, for as many of ``some`` as have one in ``others``; each
+    is one word's only. In alphabetical order, so that it is the same pairs each time."""
+    alike: dict[object, set[str]] = {}
+    for word in others:
+        for key in (_outline(word), SAME.get(word)):
+            if key is not None:
+                alike.setdefault(key, set()).add(word)
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for word in sorted(some):
+        near = {other for key in _near_outlines(word) for other in alike.get(key, ())}
+        for other in sorted(near - taken):
+            if misspelt(word, other) or same_meaning(word, other):
+                found[word] = other
+                taken.add(other)
+                break
+    return found
+
+
+def _outline(word: str) -> tuple[str, int]:
+    return word[:1], len(word)
+
+
+def _near_outlines(word: str) -> list[object]:
+    """Of every word that `misspelt` or `same_meaning` could bring together with this one."""
+    lengths = range(len(word) - 1, len(word) + 2)
+    return [*((word[:1], length) for length in lengths), *([SAME[word]] if word in SAME else [])]
 
 
 def same_meaning(one: str, other: str) -> bool:

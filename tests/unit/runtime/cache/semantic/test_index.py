@@ -125,8 +125,8 @@ def test_a_purge_goes_by_tenant_model_or_name() -> None:
     for number, (owner, model) in enumerate([("a", "m"), ("a", "n"), ("b", "m")]):
         index.add(entry(str(number), unit(number), owner=owner, model=model))
     assert index.purge(Scope(tenant="a", model="n")) == 1
-    assert index.purge(Scope(tenant="b", ids=("0",))) == 0
-    assert index.purge(Scope(ids=("0", "unknown"))) == 1
+    assert index.purge(Scope(tenant="b", ids=frozenset({"0"}))) == 0
+    assert index.purge(Scope(ids=frozenset({"0", "unknown"}))) == 1
     assert "2" in index
 
 

@@ -1,66 +1,28 @@
 """The semantic tier inside the whole cache, with an embedder that the test writes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import AsyncIterator
 from unittest import mock
 
-import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from tests.unit.runtime.cache.conftest import Cache, Generator, build_request
+from tests.unit.runtime.cache.embedders import WordBag
 
 from ferry_api.runtime_config import CacheConfig, CacheScope, Verifier
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.messages import Scope
+from ferry_runtime.cache.semantic.verifier import Decision, shipped
 from ferry_runtime.cache.setup import build_cache
 from ferry_runtime.engine.protocol import FinishReason
-from ferry_runtime.errors import EmbedderUnavailable
+from ferry_runtime.errors import EmbedderUnavailable, Overloaded
 from ferry_runtime.generation import CacheOutcome
 
 EXACT, SEMANTIC, MISS = CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.MISS
 HOW_DO, HOW_CAN = "How do I reset my password?", "How can I reset my password?"
-
-
-@dataclass
-class Embedding:
-    vector: bytes | None
-
-
-@dataclass
-class Loaded:
-    fingerprint: str = "minilm"
-
-
-class WordBag:
-    """Texts that share words have near vectors, as with a real embedder."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.fail: Exception | None = None
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def load(self) -> Loaded:
-        if self.fail is not None:
-            raise self.fail
-        return Loaded()
-
-    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        self.calls.extend(texts)
-        await self.gate.wait()
-        if self.fail is not None:
-            raise self.fail
-        return [Embedding(None if len(text) > 500 else self._vector(text)) for text in texts]
-
-    def _vector(self, text: str) -> bytes:
-        total = np.zeros(384, dtype=np.float32)
-        for word in text.lower().split():
-            seed = sum(ord(letter) * 31**place for place, letter in enumerate(word))
-            total += np.random.default_rng(seed % 2**32).standard_normal(384).astype(np.float32)
-        return (total / np.linalg.norm(total)).astype("<f4").tobytes()
 
 
 @pytest.fixture
@@ -177,6 +139,20 @@ async def test_a_question_is_embedded_once(cache, make_request, embedder) -> Non
     assert sorted(embedder.calls) == sorted([HOW_DO, HOW_CAN])
 
 
+async def test_a_request_that_is_refused_costs_the_embedder_nothing(cache, make_request, embedder) -> None:
+    cache.generator.refusals = [Overloaded("full", 1.0)]
+    with pytest.raises(Overloaded):
+        await cache.ask(make_request(HOW_DO))
+    assert embedder.calls == []
+    await outcome(cache, make_request(HOW_DO))
+    assert embedder.calls == [HOW_DO]
+
+
+async def test_nothing_is_embedded_that_may_not_be_stored(cache, make_request, embedder) -> None:
+    await outcome(cache, make_request(HOW_DO, cache_control=frozenset({"no-store"})))
+    assert embedder.calls == []
+
+
 async def test_a_slow_embedder_costs_a_bounded_wait_and_no_answer(cache, make_request, embedder) -> None:
     await outcome(cache, make_request(HOW_DO))
     embedder.gate.clear()
@@ -186,11 +162,62 @@ async def test_a_slow_embedder_costs_a_bounded_wait_and_no_answer(cache, make_re
     await cache.layer.writer.drained()
 
 
+@pytest.mark.parametrize(("words", "aside"), [(0, False), (60, True)], ids=["short", "long"])
+async def test_long_texts_are_compared_aside_from_the_event_loop(cache, make_request, words, aside) -> None:
+    threads: list[int] = []
+
+    class Watched:
+        def decide(self, cosine: float, cached: str, asked: str) -> Decision:
+            threads.append(threading.get_ident())
+            return shipped().decide(cosine, cached, asked)
+
+    cache.layer.semantic._verifier = Watched()
+    tail = " It is about my account" * (words // 5)
+    await outcome(cache, make_request(HOW_DO + tail))
+    assert await outcome(cache, make_request(HOW_CAN + tail)) is SEMANTIC
+    assert [thread != threading.get_ident() for thread in threads] == [aside]
+
+
 async def test_a_failing_embedder_costs_no_answer(cache, make_request, embedder) -> None:
     await outcome(cache, make_request(HOW_DO))
     embedder.fail = EmbedderUnavailable("gone")
     assert await outcome(cache, make_request(HOW_CAN)) is MISS
     assert await outcome(cache, make_request(HOW_CAN)) is EXACT
+
+
+async def test_lookups_without_a_semantic_hit_are_counted_until_there_is_one(cache, make_request) -> None:
+    gauge = cache.metrics.without_hit
+    for number, text in enumerate([HOW_DO, "Where is my parcel?", "When do you open?"], start=1):
+        await outcome(cache, make_request(text))
+        assert cache.metrics.value(gauge) == number
+    assert await outcome(cache, make_request(HOW_DO)) is EXACT
+    assert cache.metrics.value(gauge) == 3
+    assert await outcome(cache, make_request(HOW_CAN)) is SEMANTIC
+    assert cache.metrics.value(gauge) == 0
+    await outcome(cache, make_request("Token ids", user_text=None))
+    assert cache.metrics.value(gauge) == 0
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_an_embedder_that_never_loads_is_seen_in_the_metrics(embedder, make_request, gone) -> None:
+    if gone:
+        embedder.fail = EmbedderUnavailable("There is no model.")
+    built = build_cache(
+        namespace="svc",
+        config=lambda: CacheConfig(enabled=True),
+        model=lambda: ServedModel(name="m", weights="w"),
+        queue_timeout=lambda: 60.0,
+        embedder=embedder,
+    )
+    await built.layer.start()
+    await built.layer.semantic.ready()
+    made = Cache(built.layer, Generator(), built.layer.metrics, {}, [])
+    await made.ask(make_request(HOW_DO))
+    await made.ask(make_request(HOW_CAN))
+    await built.layer.stop()
+    assert made.metrics.value(made.metrics.embedder_ready) == (0 if gone else 1)
+    assert ("no_embedder" in made.metrics.by_labels(made.metrics.skips)) is gone
+    assert not gone or made.metrics.value(made.metrics.without_hit) == 2
 
 
 async def test_a_purged_entry_is_gone_from_the_index_too(cache, make_request) -> None:

@@ -2,14 +2,17 @@
 
 import json
 from importlib import resources
+from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ferry_runtime.cache.semantic.features import NAMES, compare, features
+from ferry_runtime.cache.semantic import words
+from ferry_runtime.cache.semantic.features import NAMES, Comparison, compare, features
+from ferry_runtime.cache.semantic.lexicon import NEGATING_PREFIXES, OPPOSITES, SAME
 from ferry_runtime.cache.semantic.verifier import LearnedVerifier, Verdict, rule_against, shipped
-from ferry_runtime.cache.semantic.words import misspelt, read
+from ferry_runtime.cache.semantic.words import Reading, misspelt, read, same_meaning
 from ferry_runtime.errors import ConfigurationError
 
 
@@ -69,7 +72,7 @@ def test_unrelated_questions_are_not_accepted() -> None:
 
 
 TEXTS = st.text(max_size=60) | st.sampled_from(
-    ["", "?", "3 kg", "Don't!", "from A to B", "\u2019", "١٢٣ kg", "²"]
+    ["", "?", "n't", "3 kg", "Don't!", "from A to B", "\u2019", "١٢٣ kg", "²"]
 )
 
 
@@ -106,3 +109,89 @@ def test_a_file_for_other_features_is_refused() -> None:
     data = json.loads(text)
     with pytest.raises(ConfigurationError, match="other features"):
         LearnedVerifier.load(data | {"features": data["features"][:-1]})
+
+
+# What the quick ways of comparing replace: every word with every word, every rotation in turn.
+
+
+def plainly_apart(one: Reading, other: Reading) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    only_one, only_other = sorted(one.content - other.content), sorted(other.content - one.content)
+    for left in list(only_one):
+        for right in list(only_other):
+            if misspelt(left, right) or same_meaning(left, right):
+                only_one.remove(left)
+                only_other.remove(right)
+                break
+    return tuple(only_one), tuple(only_other)
+
+
+def plainly_opposed(one: Reading, other: Reading) -> bool:
+    return any(_opposite(left, right) for left in _loose(one, other) for right in _loose(other, one))
+
+
+def _loose(mine: Reading, theirs: Reading) -> set[str]:
+    have = set(theirs.tokens) | set(theirs.stems)
+    pairs = zip(mine.tokens, mine.stems, strict=True)
+    return {word for pair in pairs if not have & set(pair) for word in pair}
+
+
+def _opposite(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    negated = len(short) >= 4 and any(long == prefix + short for prefix in NEGATING_PREFIXES)
+    return negated or frozenset((one, other)) in OPPOSITES
+
+
+def plain_order(pair: Comparison) -> float:
+    common = pair.one.content & pair.other.content
+    left = [stem for stem in dict.fromkeys(pair.one.stems) if stem in common]
+    right = [stem for stem in dict.fromkeys(pair.other.stems) if stem in common]
+    if len(left) < 2:
+        return 1.0
+    turned = [right[shift:] + right[:shift] for shift in range(len(right))]
+    steps = [sum(left.index(a) < left.index(b) for a, b in pairwise(words)) for words in turned]
+    return max(steps) / (len(left) - 1)
+
+
+VOCABULARY = [
+    *sorted({word for pair in OPPOSITES for word in pair} | set(SAME)),
+    "invoice", "invioce", "invoices", "invoce", "legible", "illegible", "safe", "unsafe", "Rome", "Milan",
+    "from", "to", "not", "don't", "3", "three", "password", "passwrod", "passwords", "parcel", "parcle",
+]  # fmt: skip
+SENTENCES = st.lists(st.sampled_from(VOCABULARY), max_size=12).map(" ".join)
+
+
+@settings(max_examples=400, deadline=None)
+@given(SENTENCES, SENTENCES)
+def test_comparing_quickly_is_comparing_every_word_with_every_word(first: str, second: str) -> None:
+    one, other = read(first), read(second)
+    pair = compare(one, other)
+    assert (pair.only_one, pair.only_other) == plainly_apart(one, other)
+    assert pair.opposed is plainly_opposed(one, other)
+    assert features(0.9, pair)[NAMES.index("order")] == plain_order(pair)
+
+
+def test_comparing_long_texts_takes_time_by_their_words_and_not_by_pairs_of_words(monkeypatch) -> None:
+    compared = 0
+
+    def counted(one: str, other: str) -> bool:
+        nonlocal compared
+        compared += 1
+        return misspelt(one, other)
+
+    monkeypatch.setattr(words, "misspelt", counted)
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    first, second = (
+        " ".join(alphabet[n % 26] + tail * (3 + n % 7) + alphabet[n // 26] for n in range(300))
+        for tail in "xy"
+    )
+    assert len(read(first).content) == len(read(second).content) == 300
+    compare(read(first), read(second))
+    assert compared < 300 * 30
+
+
+def test_rules_are_asked_no_further_than_the_first_that_is_broken(monkeypatch) -> None:
+    def never(one: frozenset[str], other: frozenset[str]) -> bool:
+        raise AssertionError("asked though the numbers clash")
+
+    monkeypatch.setattr("ferry_runtime.cache.semantic.features.opposed", never)
+    assert rule("Track order 1, please", "Track order 2, please") == "number"

@@ -1,0 +1,96 @@
+"""Orders to forget: obeyed here, told to every replica, carried out in the store, and looked after.
+
+A replica that has not heard of an order yet may still publish an answer that the order is about. So
+every order is carried out a second time, once all replicas must have heard of it, for what had been
+made before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from ferry_runtime.cache import messages
+from ferry_runtime.cache.entry import Entry, decode_as
+from ferry_runtime.cache.messages import Scope
+from ferry_runtime.cache.tasks import end
+from ferry_runtime.cache.tiers import Tiers
+from ferry_runtime.errors import StoreError
+from ferry_runtime.store.redis_store import RedisStore
+
+log = logging.getLogger(__name__)
+
+_AGAIN_AFTER = 1.0  # seconds within which every replica has heard of an order
+_SKEW = 0.25  # seconds that replicas' clocks may differ; forgetting a new answer too is only a miss
+_BATCH = 200  # entries read, or named in one event
+
+
+class Orders:
+    """Without a shared store this process is all there is to order."""
+
+    def __init__(self, tiers: Tiers) -> None:
+        self._tiers = tiers
+        self._second_looks: set[asyncio.Task[None]] = set()
+
+    async def forget(self, scope: Scope) -> int:
+        """Returns how many entries that were. Raises StoreError when the other replicas or the store
+        may not have obeyed; this process has."""
+        ordered = time.time()
+        gone = self._tiers.forget(scope)
+        if self._tiers.shared is None:
+            return gone
+        store = self._tiers.shared.store
+        await store.announce("purge", messages.encode(scope))
+        doomed = await _listed(store, scope)
+        if scope.model is not None:
+            doomed = {tenant: await _covered(store, ids, scope) for tenant, ids in doomed.items()}
+        # Announced once more: what was read from the store between the two is forgotten again.
+        removed = await store.remove(doomed, messages.encode(scope))
+        task = asyncio.create_task(self._look_again(store, scope, ordered + _SKEW))
+        self._second_looks.add(task)
+        task.add_done_callback(self._second_looks.discard)
+        return max(gone, removed)
+
+    async def stop(self) -> None:
+        for task in list(self._second_looks):
+            await end(task)
+
+    async def _look_again(self, store: RedisStore, scope: Scope, made_before: float) -> None:
+        await asyncio.sleep(_AGAIN_AFTER)
+        try:
+            for tenant, listed in (await _listed(store, scope)).items():
+                late = await _covered(store, listed, scope, made_before)
+                for start in range(0, len(late), _BATCH):
+                    some = late[start : start + _BATCH]
+                    named = Scope(tenant=tenant, ids=frozenset(some))
+                    self._tiers.forget(named)
+                    await store.remove({tenant: some}, messages.encode(named))
+        except StoreError as error:
+            log.warning("cache: an order to forget could not be looked after: %s", error)
+
+
+async def _listed(store: RedisStore, scope: Scope) -> dict[str, list[str]]:
+    """What the scope may cover, by tenant: the store's registers know no models."""
+    tenants = [scope.tenant] if scope.tenant is not None else await store.tenants()
+    if scope.ids is not None:
+        return {tenant: sorted(scope.ids) for tenant in tenants}
+    return {tenant: await store.ids(tenant, 0.0) for tenant in tenants}
+
+
+async def _covered(
+    store: RedisStore, entry_ids: list[str], scope: Scope, made_before: float = float("inf")
+) -> list[str]:
+    """Those that the scope covers by what the entries themselves say."""
+    found = []
+    for start in range(0, len(entry_ids), _BATCH):
+        some = entry_ids[start : start + _BATCH]
+        for entry_id, body in zip(some, await store.get_many(some), strict=True):
+            entry = decode_as(entry_id, body, 0.0)
+            if entry is not None and entry.created < made_before and _covers(scope, entry):
+                found.append(entry_id)
+    return found
+
+
+def _covers(scope: Scope, entry: Entry) -> bool:
+    return scope.covers(entry_id=entry.id, tenant=entry.owner, model=entry.model)

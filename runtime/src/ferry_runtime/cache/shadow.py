@@ -1,0 +1,186 @@
+"""How often semantic hits are wrong: a share of them is generated after all, when nobody is waiting,
+and the fresh answer is compared with the served one.
+
+The comparison is cautious. Answers count as the same only when their embeddings are near and none
+of the verifier's rules sets them apart, as different only when they are far from each other; all
+between is unclear. The rate is therefore given as a span: at least the different ones, at most those and
+the unclear ones, each with its Wilson bound (E. B. Wilson, JASA 22, 1927).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ferry_runtime.cache.contract import Generate
+from ferry_runtime.cache.entry import CachedChoice, Entry
+from ferry_runtime.cache.metrics import CacheMetrics
+from ferry_runtime.cache.recording import Recorder
+from ferry_runtime.cache.semantic.features import compare
+from ferry_runtime.cache.semantic.verifier import rule_against
+from ferry_runtime.cache.semantic.words import read
+from ferry_runtime.cache.tasks import end
+from ferry_runtime.cache.tiers import Semantic
+from ferry_runtime.errors import FerryError, RequestFailed
+from ferry_runtime.generation import GenerationRequest
+
+log = logging.getLogger(__name__)
+
+SHARE = 0.05  # of the semantic hits
+_WAITING = 20  # the newest hits that wait for a quiet moment; their prompts are in memory meanwhile
+_LOOK_EVERY = 0.25  # seconds
+_QUIET_LOOKS = 8  # in a row, before anything is generated
+_TIMEOUT = 120.0  # seconds, of one generation
+_SAME, _DIFFERENT = 0.9, 0.6  # cosines of two answers' embeddings
+_Z = 1.96  # two-sided 95 %
+
+
+class Verdict(StrEnum):
+    """Of a served answer beside a fresh one; a metric label."""
+
+    SAME = "same"
+    DIFFERENT = "different"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    request: GenerationRequest
+    entry: Entry
+    generate: Generate
+
+
+class Shadow:
+    """``idle`` tells whether no client's request is open. A generation that is under way when one comes
+    is given up, and tried again later."""
+
+    def __init__(
+        self,
+        semantic: Semantic | None,
+        metrics: CacheMetrics,
+        idle: Callable[[], bool],
+        *,
+        share: float = SHARE,
+    ) -> None:
+        self._semantic = semantic
+        self._metrics = metrics
+        self._idle = idle
+        self._share = share
+        self._served: deque[_Served] = deque(maxlen=_WAITING)
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        for bound in ("low", "high"):
+            metrics.wrong_rate.labels(bound).set_function(lambda at=bound: self.wrong_rate()[at])
+
+    async def start(self) -> None:
+        if self._semantic is not None:
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        await end(self._task)
+
+    def served(self, request: GenerationRequest, entry: Entry, generate: Generate) -> None:
+        """A semantic hit has just been answered with ``entry``."""
+        if random.random() < self._share:  # noqa: S311 - a sample, not a secret
+            self._served.append(_Served(request, entry, generate))
+            self._wanted.set()
+
+    def wrong_rate(self) -> dict[str, float]:
+        """Between which shares the semantic hits are wrong, keys low and high: 0 and 1 before the
+        first comparison."""
+        counts = self._metrics.by_labels(self._metrics.shadow)
+        total = sum(counts.values())
+        different, unclear = counts.get(Verdict.DIFFERENT, 0), counts.get(Verdict.UNCLEAR, 0)
+        return {"low": wilson(different, total)[0], "high": wilson(different + unclear, total)[1]}
+
+    async def _run(self) -> None:
+        while True:
+            await self._wanted.wait()
+            await self._quiet()
+            served = self._served.popleft()
+            try:
+                verdict = await self._compare(served)
+            except FerryError:
+                pass  # a sample more or less: it cannot be generated now, and need not be
+            except Exception as error:  # noqa: BLE001 - one bad comparison must not end all
+                # Its kind only: a message may quote the answer.
+                log.error("cache: a shadow comparison failed: %s", type(error).__name__)
+            else:
+                if verdict is None:
+                    self._served.appendleft(served)
+                else:
+                    self._metrics.shadow.labels(verdict).inc()
+            if not self._served:
+                self._wanted.clear()
+
+    async def _quiet(self) -> None:
+        """Until nobody has been waiting for a while."""
+        looks = 0
+        while looks < _QUIET_LOOKS:
+            await asyncio.sleep(_LOOK_EVERY)
+            looks = looks + 1 if self._idle() else 0
+
+    async def _compare(self, served: _Served) -> Verdict | None:
+        """None: somebody came, so the fresh answer was not waited for."""
+        fresh = await self._generate(served)
+        if fresh is None:
+            return None
+        verdicts = [
+            await self._judge(old.text, new.text)
+            for old, new in zip(served.entry.choices, fresh, strict=True)
+        ]
+        worst = (Verdict.DIFFERENT, Verdict.UNCLEAR, Verdict.SAME)
+        return next(verdict for verdict in worst if verdict in verdicts)
+
+    async def _generate(self, served: _Served) -> tuple[CachedChoice, ...] | None:
+        asked = served.request
+        request = replace(
+            asked, id=f"{asked.id}-shadow", arrival=time.monotonic(), timeout=_TIMEOUT, queued_since=None
+        )
+        recorder = Recorder(request.n)
+        async with aclosing(await served.generate(request)) as answer:
+            async for item in answer:
+                recorder.add(item)
+                if not self._idle():
+                    return None
+        finished = recorder.finished()
+        if finished is None:
+            raise RequestFailed("The generation ended before its answer was whole.")
+        return finished
+
+    async def _judge(self, served: str, fresh: str) -> Verdict:
+        if served.split() == fresh.split():
+            return Verdict.SAME
+        one, other = await self._vector(served), await self._vector(fresh)
+        if one is None or other is None:
+            return Verdict.UNCLEAR
+        cosine = float(one @ other)
+        if cosine < _DIFFERENT:
+            return Verdict.DIFFERENT
+        ruled = await asyncio.to_thread(lambda: rule_against(compare(read(served), read(fresh))))
+        return Verdict.SAME if cosine >= _SAME and ruled is None else Verdict.UNCLEAR
+
+    async def _vector(self, text: str) -> NDArray[np.float32] | None:
+        vector = await self._semantic.vector(text) if self._semantic is not None else None
+        return None if vector is None else np.frombuffer(vector, dtype="<f2").astype(np.float32)
+
+
+def wilson(hits: int, total: int, z: float = _Z) -> tuple[float, float]:
+    """The score interval of a share; (0, 1) of nothing."""
+    if total == 0:
+        return 0.0, 1.0
+    share, weight = hits / total, z * z / total
+    centre = (share + weight / 2) / (1 + weight)
+    half = z / (1 + weight) * math.sqrt(share * (1 - share) / total + weight / (4 * total))
+    return max(0.0, centre - half), min(1.0, centre + half)
