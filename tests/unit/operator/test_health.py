@@ -64,3 +64,26 @@ def test_the_watch_of_a_kind_that_went_away_does_not_count(health, clock):
     health.freshness.seen("/a")
     health.contact.made()
     assert health.alive() is None
+
+
+def test_a_namespace_that_may_not_be_watched_is_neither_missing_nor_stale(health, clock):
+    health.freshness.seen("/a")
+    health.freshness.seen("/b")
+    health.freshness.refused("/b")
+    clock.now += 170
+    health.freshness.seen("/a")
+    clock.now += 20
+    health.contact.made()
+    assert health.ready() is None
+    assert health.alive() is None
+    health.freshness.seen("/b")
+    clock.now += 181
+    health.contact.made()
+    assert "silent" in health.alive()
+
+
+def test_without_any_namespace_it_is_not_ready(health):
+    health.contact.made()
+    for path in ("/a", "/b"):
+        health.freshness.refused(path)
+    assert "Role" in health.ready()

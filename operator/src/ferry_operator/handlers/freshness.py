@@ -24,13 +24,24 @@ class Freshness:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._answered: dict[str, float] = {}
+        self._refused: set[str] = set()
 
     def has(self, paths: frozenset[str]) -> bool:
-        """Whether each of these was answered at least once."""
-        return paths <= self._answered.keys()
+        """Whether each of these was answered at least once, if only with a refusal."""
+        return paths <= self._answered.keys() | self._refused
+
+    def closed(self, paths: frozenset[str]) -> bool:
+        """Whether all of these are refused."""
+        return paths <= self._refused
 
     def seen(self, path: str) -> None:
         self._answered[path] = self._clock()
+        self._refused.discard(path)
+
+    def refused(self, path: str) -> None:
+        """It may not be watched: its namespace is gone, or our rights there are. It is no stale watch then."""
+        self._answered.pop(path, None)
+        self._refused.add(path)
 
     def age(self, paths: frozenset[str]) -> float | None:
         """Seconds since the stalest of these watches was answered; None before the first answer.
