@@ -124,7 +124,14 @@ def at_least(low: str, example: str) -> Rules:
 class SpecModel(BaseModel):
     """Base of every object in the resource: camelCase outside, frozen, no unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    # Hidden inputs: an error that reaches a log must not bring a manifest's values along.
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+    )
 
     RULES: ClassVar[tuple[Rule, ...]] = ()
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = ()

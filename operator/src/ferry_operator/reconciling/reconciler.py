@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ferry_api.resource import InferenceService
-from ferry_api.validation import parse
+from ferry_api.validation import parse_stored
 from ferry_operator.clients.api import KubernetesApi
 from ferry_operator.errors import ApiError, Succession
 from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, SECRET, Kind
@@ -75,10 +75,8 @@ class Reconciler:
         resource = self._store.resource(key)
         if resource is None or "deletionTimestamp" in resource["metadata"]:
             return None
-        try:
-            parsed = parse(resource)
-        except ValidationError as error:
-            await self._write_status(resource, self._unreadable(resource, error))
+        parsed = await self._read(resource)
+        if parsed is None:
             return None
         todo = self._plan(parsed)
         taken = _Taken()
@@ -88,7 +86,9 @@ class Reconciler:
                 return None
             if fresh["metadata"]["generation"] != resource["metadata"]["generation"]:
                 return await self.reconcile(key)
-            parsed = parse(fresh)
+            parsed = await self._read(fresh)
+            if parsed is None:
+                return None
             taken = await self._take(key, parsed, todo)
         missing = await self._missing_secrets(key, parsed)
         lacking = exposure.unserved(self._inputs(parsed))
@@ -96,6 +96,14 @@ class Reconciler:
         problems = (*taken.problems, *missing, *gateway)
         await self._report(key, parsed, problems)
         return taken.again if taken.again is not None or not problems else _LATER
+
+    async def _read(self, resource: Resource) -> InferenceService | None:
+        """The typed resource. None where this release cannot read it, which its status says then."""
+        try:
+            return parse_stored(resource)
+        except ValidationError as error:
+            await self._write_status(resource, self._unreadable(resource, error))
+            return None
 
     def _plan(self, parsed: InferenceService) -> list[Step]:
         plan = build_plan(self._inputs(parsed))
