@@ -38,9 +38,9 @@ def test_a_typing_mistake_hides_no_broken_rule_elsewhere():
 
 
 def test_a_rule_over_two_fields_waits_until_both_have_their_type():
-    both = {"minReplicas": 5, "maxReplicas": 2}
+    both = {"controller": "External", "minReplicas": 5, "maxReplicas": 2}
     assert [problem.path for problem in validate(manifest(scaling=both))] == ["spec.scaling.minReplicas"]
-    broken = {"minReplicas": 5, "maxReplicas": "2"}
+    broken = {"controller": "External", "minReplicas": 5, "maxReplicas": "2"}
     assert [problem.path for problem in validate(manifest(scaling=broken))] == ["spec.scaling.maxReplicas"]
 
 
