@@ -5,6 +5,8 @@ Each error says what was wrong, where, and (where somebody can do something abou
 
 from __future__ import annotations
 
+from ferry_operator.kinds import Kind
+
 
 class OperatorError(Exception):
     """Root of the operator's own errors."""
@@ -21,8 +23,10 @@ class NotLeader(OperatorError):
 class Succession(OperatorError):
     """An object of a deleted InferenceService of the same name is there still; Kubernetes removes it soon."""
 
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"{kind} {name} belongs to a predecessor that is being removed")
+    def __init__(self, kind: Kind, name: str) -> None:
+        super().__init__(f"{kind.kind} {name} belongs to a predecessor that is being removed")
+        self.kind = kind
+        self.name = name
 
 
 class ApiError(OperatorError):

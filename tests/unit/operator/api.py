@@ -49,8 +49,9 @@ class Objects:
     async def apply(self, manifest: Manifest, *, force: bool, subresource: str | None = None) -> Manifest:
         kind = kind_of(manifest["apiVersion"], manifest["kind"])
         name = manifest["metadata"]["name"]
-        if kind != EVENT:
-            self.applied.append((kind, name))
+        if kind == EVENT:
+            return manifest
+        self.applied.append((kind, name))
         if kind in self.failing:
             raise self.failing[kind]
         if subresource == "status":
@@ -87,12 +88,25 @@ class Scene:
         for name in names or ("chat-runtime", "chat-redis"):
             self.tell(DEPLOYMENT, name, status=_SERVING)
 
-    def tell(self, kind: Any, name: str, **change: Any) -> None:
+    def tell(
+        self, kind: Any, name: str, *, deleting: bool = False, owner: str | None = None, **change: Any
+    ) -> None:
         """The watch tells of a changed object."""
-        live = self.api.put(kind, {**self.api.live[kind, name], **change})
+        live = {**copy.deepcopy(self.api.live[kind, name]), **change}
+        if deleting:
+            live["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+        if owner is not None:
+            live["metadata"]["ownerReferences"][0]["uid"] = owner
+        live = self.api.put(kind, live)
         observed = observe(kind, live)
         assert observed is not None
         self.store.put_child(observed)
+
+    def succeeded(self, *kinds: Any) -> None:
+        """The resource is one of the same name now: what there is (of these kinds) is its predecessor's."""
+        for kind, name in list(self.api.live):
+            if kind != INFERENCE_SERVICE and kind in (kinds or (kind,)):
+                self.tell(kind, name, owner="the predecessor's uid")
 
     async def served(self, **spec: Any) -> Scene:
         """Everything is as planned and serves."""

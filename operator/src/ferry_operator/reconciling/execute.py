@@ -110,7 +110,7 @@ class Executor:
             return None
         holder = controller(live)
         if holder is not None and holder != owner.uid:
-            raise Succession(planned.kind.kind, planned.name)
+            raise Succession(planned.kind, planned.name)
         owned = holder == owner.uid
         if not owned and not _made_for(live, owner):
             return _name_conflict(planned, "it was not made by this operator")

@@ -43,6 +43,8 @@ class _Taken:
 
     problems: tuple[Trouble, ...] = ()
     again: float | None = None
+    pending: Trouble | None = None
+    """Why steps were left for later, if they were."""
 
 
 class Reconciler:
@@ -94,7 +96,7 @@ class Reconciler:
         lacking = exposure.unserved(self._inputs(parsed))
         gateway = (Trouble("GatewayNotInstalled", lacking),) if lacking else ()
         problems = (*taken.problems, *missing, *gateway)
-        await self._report(key, parsed, problems)
+        await self._report(key, parsed, problems, taken.pending)
         return taken.again if taken.again is not None or not problems else _LATER
 
     async def _read(self, resource: Resource) -> InferenceService | None:
@@ -152,13 +154,14 @@ class Reconciler:
             if drawn:
                 todo = self._plan(parsed)
             waiting = [step for step in todo if isinstance(step, Wait)]
-            if any(step.observed.kind == SECRET for step in waiting):
-                return _Taken(again=_SOON)
+            for step in waiting:
+                if step.observed.kind == SECRET:
+                    return _Taken(again=_SOON, pending=_removal(step.observed.kind, step.observed.name))
             for wave in waves(todo):
                 problems += await self._together(wave, owner, settled)
         except Succession as error:
             _log.info("waiting", extra={"reason": str(error)})
-            return _Taken(again=_SOON)
+            return _Taken(again=_SOON, pending=_removal(error.kind, error.name))
         return _Taken(tuple(problems), _SOON if waiting else None)
 
     async def _together(self, wave: Sequence[Step], owner: Owner, settled: Settled) -> list[Trouble]:
@@ -187,11 +190,17 @@ class Reconciler:
                 )
         return tuple(found)
 
-    async def _report(self, key: Key, parsed: InferenceService, problems: tuple[Trouble, ...]) -> None:
+    async def _report(
+        self,
+        key: Key,
+        parsed: InferenceService,
+        problems: tuple[Trouble, ...],
+        pending: Trouble | None = None,
+    ) -> None:
         resource = self._store.resource(key)
         if resource is None:
             return
-        seen = picture(parsed, self._store.children(key), problems)
+        seen = picture(parsed, self._store.children(key), problems, pending)
         await self._write_status(resource, status(seen, exposure.url(self._inputs(parsed)), self._stamp()))
 
     async def _write_status(self, resource: Resource, wanted: dict[str, Any]) -> None:
@@ -234,6 +243,12 @@ class Reconciler:
         """Drop what is remembered about a resource that is gone."""
         self._settled.pop(uid, None)
         self._executor.forget(uid)
+
+
+def _removal(kind: Kind, name: str) -> Trouble:
+    """Nothing of the current generation is made until this has gone."""
+    message = f"{kind.kind} {name} is being removed; what needs it is made afterwards"
+    return Trouble("WaitingForRemoval", message)
 
 
 def _key(parsed: InferenceService) -> Key:

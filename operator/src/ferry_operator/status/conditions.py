@@ -43,10 +43,12 @@ def conditions(seen: Picture) -> dict[ConditionType, Truth]:
 
 def _stopped(seen: Picture) -> Truth | None:
     """What keeps the current generation from being made so at all."""
-    if not seen.problems:
-        return None
-    first = seen.problems[0]
-    return Truth(FALSE, first.reason, first.message, stuck=True)
+    if seen.problems:
+        first = seen.problems[0]
+        return Truth(FALSE, first.reason, first.message, stuck=True)
+    if seen.pending is not None:
+        return Truth(FALSE, seen.pending.reason, seen.pending.message)
+    return None
 
 
 def _runtime(seen: Picture) -> Truth:

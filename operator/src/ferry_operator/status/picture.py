@@ -24,6 +24,8 @@ class Picture:
     redis_pods: tuple[PodFacts, ...]
     problems: tuple[Trouble, ...] = ()
     """What keeps the operator from making it so, the first being the one to tell."""
+    pending: Trouble | None = None
+    """Why the current generation is not made so yet, where nobody has to act: it passes, or is tried again."""
 
     @property
     def wanted(self) -> int:
@@ -55,23 +57,28 @@ def picture(
     resource: InferenceService,
     children: Mapping[tuple[Kind, str], Observed],
     problems: tuple[Trouble, ...] = (),
+    pending: Trouble | None = None,
 ) -> Picture:
-    """The picture that the observed children make."""
-    name = resource.metadata.name
+    """The picture that the observed children make, those of a predecessor of the same name left out."""
+    name, uid = resource.metadata.name, resource.metadata.uid
     pods = [observed.facts for (kind, _), observed in children.items() if kind == POD]
     return Picture(
         resource=resource,
-        runtime=_deployment(children, names.runtime(name)),
-        redis=_deployment(children, names.redis(name)),
+        runtime=_deployment(children, names.runtime(name), uid),
+        redis=_deployment(children, names.redis(name), uid),
         runtime_pods=_of(Component.RUNTIME, pods),
         redis_pods=_of(Component.REDIS, pods),
         problems=problems,
+        pending=pending,
     )
 
 
-def _deployment(children: Mapping[tuple[Kind, str], Observed], name: str) -> DeploymentFacts | None:
+def _deployment(
+    children: Mapping[tuple[Kind, str], Observed], name: str, uid: str | None
+) -> DeploymentFacts | None:
     observed = children.get((DEPLOYMENT, name))
-    facts = observed.facts if observed is not None and not observed.deleting else None
+    ours = observed is not None and observed.owner == uid and not observed.deleting
+    facts = observed.facts if observed is not None and ours else None
     return facts if isinstance(facts, DeploymentFacts) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.operator.api import KEY, Scene
 
-from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE
+from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, SECRET
 
 
 @pytest.fixture
@@ -47,3 +47,35 @@ async def test_what_cannot_be_read_only_when_it_is_looked_up_is_said_too(scene):
     await scene.reconcile()
     assert scene.told()["Stalled"] == ("True", "InvalidSpec")
     assert (DEPLOYMENT, "chat-runtime") not in scene.api.applied
+
+
+async def test_a_successor_is_not_ready_by_its_predecessors_pods(scene):
+    await scene.served()
+    scene.succeeded()
+    again = await scene.reconcile()
+    assert scene.told()["Ready"] == ("False", "WaitingForRemoval")
+    assert scene.told()["Available"][0] == "False"
+    assert scene.told()["CacheReady"][0] == "False"
+    assert scene.told()["Stalled"][0] == "False"
+    assert again is not None
+
+
+async def test_a_successor_of_which_only_the_deployment_is_the_predecessors_is_not_ready(scene):
+    await scene.served()
+    scene.succeeded(DEPLOYMENT)
+    await scene.reconcile()
+    assert scene.told()["Ready"][0] == "False"
+    assert scene.told()["Available"][0] == "False"
+
+
+async def test_a_generation_of_which_nothing_was_applied_is_not_ready(scene):
+    await scene.served()
+    scene.tell(SECRET, "chat-redis", deleting=True)
+    scene.asks(at=2, batching={"maxBatchSize": 4})
+    again = await scene.reconcile()
+    assert (DEPLOYMENT, "chat-runtime") not in scene.api.applied
+    assert scene.told()["Ready"] == ("False", "WaitingForRemoval")
+    assert "Secret chat-redis" in scene.message()
+    assert scene.told()["Stalled"][0] == "False"
+    assert scene.told()["Available"][0] == "True"
+    assert again is not None

@@ -34,7 +34,7 @@ def pod(*, ready=False, trouble=None, component="runtime"):
     return PodFacts(component=component, revision="a", ready=ready, trouble=trouble)
 
 
-def told(spec=None, runtime=None, pods=(), redis=None, problems=()):
+def told(spec=None, runtime=None, pods=(), redis=None, problems=(), pending=None):
     seen = Picture(
         resource=parse(resource(**(spec or {}))),
         runtime=runtime,
@@ -42,6 +42,7 @@ def told(spec=None, runtime=None, pods=(), redis=None, problems=()):
         runtime_pods=tuple(pods),
         redis_pods=(),
         problems=tuple(problems),
+        pending=pending,
     )
     found = conditions(seen)
     assert set(found) == set(ConditionType)
@@ -135,6 +136,27 @@ STATES = {
             "Stalled": ("True", "NameConflict"),
             "RuntimeReady": ("True", "Serving"),
         },
+    ),
+    "a generation that is not made yet beside serving pods": (
+        {
+            "runtime": deployment(),
+            "pods": [pod(ready=True)],
+            "pending": Trouble("WaitingForRemoval", "Secret chat-redis"),
+        },
+        {
+            "Available": ("True", "Serving"),
+            "Ready": ("False", "WaitingForRemoval"),
+            "Progressing": ("True", "WaitingForRemoval"),
+            "Stalled": ("False", "WaitingForRemoval"),
+        },
+    ),
+    "what somebody has to act upon before what passes": (
+        {
+            "runtime": deployment(),
+            "problems": [Trouble("NameConflict", "Service chat")],
+            "pending": Trouble("WaitingForRemoval", "Secret chat-redis"),
+        },
+        {"Ready": ("False", "NameConflict"), "Stalled": ("True", "NameConflict")},
     ),
     "redis serves": ({"redis": deployment()}, {"CacheReady": ("True", "Serving")}),
     "redis is down": ({"redis": deployment(ready=0)}, {"CacheReady": ("False", "Down")}),
