@@ -240,6 +240,20 @@ def test_what_is_no_longer_planned_goes(ferry, service):
         wait_for(f"{kind} {name} to go", lambda kind=kind, name=name: chat.child(kind, name) is None, 15)
 
 
+def test_switching_the_cache_off_keeps_its_volume(ferry, service):
+    redis = {"managed": {"storage": {"size": "1Gi"}}}
+    chat = service(cache={"redis": redis})
+    wait_for("the Deployment", lambda: chat.child("deployments", "chat-redis"))
+    uid = chat.child("persistentvolumeclaims", "chat-redis")["metadata"]["uid"]
+    chat.apply(cache={"enabled": False, "redis": redis})
+    wait_for("Redis to go", lambda: chat.child("deployments", "chat-redis") is None, 15)
+    chat.apply(cache={"redis": redis})
+    wait_for("Redis to come back", lambda: chat.child("deployments", "chat-redis"), 15)
+    found = chat.child("persistentvolumeclaims", "chat-redis")["metadata"]
+    assert found["uid"] == uid
+    assert "deletionTimestamp" not in found
+
+
 def test_generated_secrets_are_kept_and_never_drawn_again(ferry, service):
     chat = service()
     chat.wait("Ready", "True")

@@ -22,7 +22,8 @@ _UNLIMITED = 128 * 1024**2  # bytes, where the user took the memory limit away
 def build(inputs: Inputs) -> tuple[Planned, ...]:
     """Everything around the managed Redis; nothing where it is the user's.
 
-    The password stays while the cache is switched off: pods are stamped with it, and must not roll then.
+    The password stays while the cache is switched off: pods are stamped with it, and must not roll then. So does
+    the volume: a switch must not delete what a user asked to be kept.
     """
     cache = inputs.resource.spec.cache
     if cache.redis.external is not None:
@@ -30,11 +31,10 @@ def build(inputs: Inputs) -> tuple[Planned, ...]:
     managed = cache.redis.managed or ManagedRedis()
     secret = inputs.manifest(SECRET, names.redis(inputs.name), Component.REDIS)
     password = Planned({**secret, "type": "Opaque"}, Policy.CREATE_ONCE, Generated.REDIS_PASSWORD)
+    claim = () if managed.storage is None else (Planned(_claim(inputs, managed)),)
     if not cache.enabled:
-        return (password,)
-    found = [password, Planned(_service(inputs)), Planned(_deployment(inputs, managed))]
-    if managed.storage is not None:
-        found.append(Planned(_claim(inputs, managed)))
+        return (password, *claim)
+    found = [password, *claim, Planned(_service(inputs)), Planned(_deployment(inputs, managed))]
     if inputs.resource.spec.network.network_policy.enabled:
         found.append(Planned(_network_policy(inputs)))
     return tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.operator.samples import plan
 
-from ferry_operator.kinds import DEPLOYMENT, NETWORK_POLICY, SECRET, SERVICE
+from ferry_operator.kinds import DEPLOYMENT, NETWORK_POLICY, SECRET, SERVICE, VOLUME_CLAIM
 from ferry_operator.plan.inputs import Defaults, InUse
 
 
@@ -48,6 +48,19 @@ def test_switching_the_cache_off_keeps_the_password():
     assert made.get(SECRET, "chat-redis") is not None
     assert made.get(DEPLOYMENT, "chat-redis") is None
     assert made.get(SERVICE, "chat-redis") is None
+
+
+@pytest.mark.parametrize("off", [{"cache": {"enabled": False}}, {"suspend": True}, {"replicas": 0}], ids=str)
+def test_switching_anything_off_keeps_the_volume(off):
+    storage = {"redis": {"managed": {"storage": {"size": "2Gi"}}}}
+    spec = {**off, "cache": {**off.get("cache", {}), **storage}}
+    before = plan({"cache": storage}).get(VOLUME_CLAIM, "chat-redis")
+    assert before is not None
+    assert plan(spec).get(VOLUME_CLAIM, "chat-redis") == before
+
+
+def test_the_volume_goes_when_it_is_no_longer_asked_for():
+    assert plan({"cache": {"redis": {"managed": {}}}}).get(VOLUME_CLAIM, "chat-redis") is None
 
 
 def test_a_new_release_of_the_operator_does_not_empty_the_cache():
