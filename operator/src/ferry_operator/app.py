@@ -96,7 +96,14 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             cluster_domain=settings.cluster_domain,
             immediate_rollout=settings.rollout == Rollout.IMMEDIATE,
         )
-        reconciler = Reconciler(api, store, defaults, reporter=settings.identity, served=lambda: stock.served)
+        reconciler = Reconciler(
+            api,
+            store,
+            defaults,
+            reporter=settings.identity,
+            served=lambda: stock.served,
+            lost=stock.lose,
+        )
         watcher = Watcher(settings, store, queue, freshness=health.freshness, gone=reconciler.forget)
         leader = Leader(
             stock=stock,

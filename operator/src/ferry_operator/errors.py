@@ -63,6 +63,16 @@ class Invalid(ApiError):
     """The API server refuses the object as it is; repeating the call will not help."""
 
 
+class StepFailed(OperatorError):
+    """One object could not be written or removed for now; it will be tried again."""
+
+    def __init__(self, kind: Kind, name: str, cause: ApiError) -> None:
+        super().__init__(f"{kind} {name}: {cause}")
+        self.kind = kind
+        self.name = name
+        self.cause = cause
+
+
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: Invalid,
     403: Forbidden,

@@ -9,6 +9,7 @@ from typing import Any
 from tests.unit.operator.live import applied
 from tests.unit.operator.samples import DEFAULTS, resource
 
+from ferry_operator.errors import Unreachable
 from ferry_operator.kinds import DEPLOYMENT, EVENT, INFERENCE_SERVICE, kind_of
 from ferry_operator.observing.facts import observe
 from ferry_operator.observing.store import Key, Store
@@ -25,11 +26,13 @@ _SERVING = {
 
 
 class Objects:
-    """Stands for the operator's client. `failing` raises upon applies of a kind, for as long as it is there."""
+    """Stands for the operator's client. `failing` is raised by applies of a kind, for as long as it is there;
+    a kind in `unanswered` has no metadata to be had."""
 
     def __init__(self) -> None:
         self.live: dict[Any, Manifest] = {}
         self.failing: dict[Any, Exception] = {}
+        self.unanswered: set[Any] = set()
         self.applied: list[Any] = []
         self.deleted: list[Any] = []
         self._versions = itertools.count(1000)
@@ -43,6 +46,8 @@ class Objects:
         return copy.deepcopy(self.live.get((kind, name)))
 
     async def get_metadata(self, kind: Any, namespace: str, name: str) -> Manifest | None:
+        if kind in self.unanswered:
+            raise Unreachable("GET", "TimeoutError")
         found = await self.get(kind, namespace, name)
         return None if found is None else {"metadata": found["metadata"]}
 
@@ -83,10 +88,18 @@ class Scene:
     async def reconcile(self) -> float | None:
         return await self.reconciler.reconcile(KEY)
 
-    def serve(self, *names: str) -> None:
-        """The watch tells that Deployments serve."""
+    def serve(self, *names: str, ready: int = 1) -> None:
+        """The watch tells that Deployments serve (or do not, any more)."""
         for name in names or ("chat-runtime", "chat-redis"):
-            self.tell(DEPLOYMENT, name, status=_SERVING)
+            self.tell(DEPLOYMENT, name, status={**_SERVING, "readyReplicas": ready})
+
+    def drift(self, kind: Any) -> None:
+        """Somebody took our labels off the objects of a kind; the watch filter's one stays."""
+        for found, name in list(self.api.live):
+            if found == kind:
+                live = copy.deepcopy(self.api.live[kind, name])
+                del live["metadata"]["labels"]["serving.ferry.dev/component"]
+                self.tell(kind, name, metadata=live["metadata"])
 
     def tell(
         self, kind: Any, name: str, *, deleting: bool = False, owner: str | None = None, **change: Any

@@ -17,17 +17,17 @@ from pydantic import ValidationError
 from ferry_api.resource import InferenceService
 from ferry_api.validation import parse_stored
 from ferry_operator.clients.api import KubernetesApi
-from ferry_operator.errors import ApiError, Succession
-from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, SECRET, Kind
+from ferry_operator.errors import ApiError, StepFailed, Succession
+from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, OPTIONAL, SECRET, Kind
 from ferry_operator.observing.facts import DeploymentFacts, SecretFacts
-from ferry_operator.observing.pods import Trouble
+from ferry_operator.observing.pods import Trouble, cut
 from ferry_operator.observing.store import Key, Resource, Store
 from ferry_operator.plan import exposure, names
 from ferry_operator.plan.build import build_plan
 from ferry_operator.plan.inputs import Defaults, Inputs, InUse
 from ferry_operator.plan.model import Policy
 from ferry_operator.plan.volumes import user_secrets
-from ferry_operator.reconciling.decide import Create, Settled, Step, Wait, steps, waves
+from ferry_operator.reconciling.decide import Create, Settled, Step, Wait, steps, subject, waves
 from ferry_operator.reconciling.execute import Executor, Owner
 from ferry_operator.status.picture import picture
 from ferry_operator.status.write import events, invalid_status, status
@@ -35,6 +35,7 @@ from ferry_operator.status.write import events, invalid_status, status
 _log = logging.getLogger(__name__)
 _SOON = 1.0  # seconds, until what Kubernetes is removing should be gone
 _LATER = 15.0  # seconds, until what a user has to do may be done; no watch tells
+_UNKNOWN = (404, 405)  # what an API server answers whose CRD of a kind has been removed
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class _Taken:
     again: float | None = None
     pending: Trouble | None = None
     """Why steps were left for later, if they were."""
+    failed: ApiError | None = None
+    """What is to be raised once the status tells of it."""
 
 
 class Reconciler:
@@ -58,6 +61,7 @@ class Reconciler:
         *,
         reporter: str,
         served: Callable[[], frozenset[Kind]] = frozenset,
+        lost: Callable[[Kind], None] = lambda _: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
@@ -66,13 +70,14 @@ class Reconciler:
         self._executor = Executor(api, store)
         self._reporter = reporter
         self._served = served
+        self._lost = lost
         self._now = now
         self._settled: dict[str, Settled] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """Make one InferenceService so. Returns after how many seconds to look again, if news will not come.
 
-        :raises ApiError: when it has to be tried again.
+        :raises ApiError: when it has to be tried again; the status tells why, as far as it could be written.
         """
         resource = self._store.resource(key)
         if resource is None or "deletionTimestamp" in resource["metadata"]:
@@ -92,11 +97,17 @@ class Reconciler:
             if parsed is None:
                 return None
             taken = await self._take(key, parsed, todo)
-        missing = await self._missing_secrets(key, parsed)
+        failed, missing = taken.failed, ()
+        try:
+            missing = await self._missing_secrets(key, parsed)
+        except ApiError as error:
+            failed = failed or error
         lacking = exposure.unserved(self._inputs(parsed))
         gateway = (Trouble("GatewayNotInstalled", lacking),) if lacking else ()
         problems = (*taken.problems, *missing, *gateway)
         await self._report(key, parsed, problems, taken.pending)
+        if failed is not None:
+            raise failed
         return taken.again if taken.again is not None or not problems else _LATER
 
     async def _read(self, resource: Resource) -> InferenceService | None:
@@ -147,8 +158,9 @@ class Reconciler:
         owner = Owner(key.namespace, key.name, uid)
         settled = self._settled.setdefault(uid, {})
         drawn = [s for s in todo if isinstance(s, Create) and s.planned.policy == Policy.CREATE_ONCE]
+        problems: list[Trouble] = []
         try:
-            problems = await self._together(drawn, owner, settled)
+            problems += await self._together(drawn, owner, settled)
             if problems:
                 return _Taken(tuple(problems))
             if drawn:
@@ -161,7 +173,9 @@ class Reconciler:
                 problems += await self._together(wave, owner, settled)
         except Succession as error:
             _log.info("waiting", extra={"reason": str(error)})
-            return _Taken(again=_SOON, pending=_removal(error.kind, error.name))
+            return _Taken(tuple(problems), _SOON, _removal(error.kind, error.name))
+        except StepFailed as error:
+            return _Taken(tuple(problems), pending=_failure(error), failed=error.cause)
         return _Taken(tuple(problems), _SOON if waiting else None)
 
     async def _together(self, wave: Sequence[Step], owner: Owner, settled: Settled) -> list[Trouble]:
@@ -169,9 +183,18 @@ class Reconciler:
         taken = await asyncio.gather(
             *(self._executor.take(step, owner, settled) for step in wave), return_exceptions=True
         )
-        for found in taken:
-            if isinstance(found, BaseException):
-                raise found
+        failures: list[BaseException] = []
+        for step, found in zip(wave, taken, strict=True):
+            if isinstance(found, ApiError):
+                kind, name = subject(step)
+                if found.status in _UNKNOWN and kind in OPTIONAL:
+                    self._lost(kind)
+                else:
+                    failures.append(StepFailed(kind, name, found))
+            elif isinstance(found, BaseException):
+                failures.append(found)
+        if failures:
+            raise min(failures, key=lambda failure: isinstance(failure, StepFailed))
         return [found for found in taken if isinstance(found, Trouble)]
 
     async def _missing_secrets(self, key: Key, parsed: InferenceService) -> tuple[Trouble, ...]:
@@ -249,6 +272,15 @@ def _removal(kind: Kind, name: str) -> Trouble:
     """Nothing of the current generation is made until this has gone."""
     message = f"{kind.kind} {name} is being removed; what needs it is made afterwards"
     return Trouble("WaitingForRemoval", message)
+
+
+def _failure(error: StepFailed) -> Trouble:
+    """What could not be written for now, in words that stay the same while it fails the same way."""
+    cause = error.cause
+    why = f"{cause.status} {cause.reason}: {cause.message}" if cause.status else "no answer in time"
+    return Trouble(
+        "ApplyFailed", cut(f"{error.kind.kind} {error.name} could not be written, and is tried again: {why}")
+    )
 
 
 def _key(parsed: InferenceService) -> Key:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from tests.unit.operator.api import KEY, Scene
 
-from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, SECRET
+from ferry_operator.errors import ApiError, Unreachable, api_error
+from ferry_operator.kinds import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    HTTP_ROUTE,
+    INFERENCE_SERVICE,
+    SECRET,
+    SERVICE,
+    SERVICE_MONITOR,
+)
 
 
 @pytest.fixture
@@ -79,3 +88,70 @@ async def test_a_generation_of_which_nothing_was_applied_is_not_ready(scene):
     assert scene.told()["Stalled"][0] == "False"
     assert scene.told()["Available"][0] == "True"
     assert again is not None
+
+
+_FAILURES = [
+    api_error("PATCH /x", 404, "NotFound", "not found"),
+    api_error("PATCH /x", 405, "MethodNotAllowed", "not allowed"),
+    api_error("PATCH /x", 429, "TooManyRequests", "later"),
+    api_error("PATCH /x", 500, "InternalError", "failed calling webhook"),
+    api_error("PATCH /x", 503, "ServiceUnavailable", "apiserver not ready"),
+    Unreachable("PATCH /x", "TimeoutError"),
+]
+
+
+@pytest.mark.parametrize("failure", _FAILURES, ids=lambda failure: str(failure.status))
+@pytest.mark.parametrize("kind", [CONFIG_MAP, SERVICE, DEPLOYMENT], ids=str)
+async def test_a_step_that_fails_is_told_and_tried_again(scene, kind, failure):
+    await scene.served()
+    scene.asks(at=2, replicas=2, batching={"maxBatchSize": 4}, model={"source": "hf://a/b"})
+    scene.drift(kind)
+    scene.api.failing[kind] = failure
+    with pytest.raises(type(failure)):
+        await scene.reconcile()
+    assert scene.status["observedGeneration"] == 2
+    assert scene.told()["Ready"] == ("False", "ApplyFailed")
+    assert kind.kind in scene.message()
+    assert scene.told()["Stalled"][0] == "False"
+    assert scene.told()["Available"] == ("True", "Serving")
+    written = scene.api.applied.count((INFERENCE_SERVICE, KEY.name))
+    with pytest.raises(type(failure)):
+        await scene.reconcile()
+    assert scene.api.applied.count((INFERENCE_SERVICE, KEY.name)) == written
+    scene.api.failing.clear()
+    await scene.reconcile()
+    assert scene.told()["Ready"][1] != "ApplyFailed"
+
+
+async def test_pods_that_come_to_grief_meanwhile_are_seen(scene):
+    await scene.served()
+    scene.drift(CONFIG_MAP)
+    scene.api.failing[CONFIG_MAP] = _FAILURES[3]
+    scene.serve("chat-runtime", ready=0)
+    with pytest.raises(ApiError):
+        await scene.reconcile()
+    assert scene.told()["Available"][0] == "False"
+    assert scene.told()["RuntimeReady"][0] == "False"
+
+
+async def test_a_question_that_fails_is_told_and_tried_again(scene):
+    scene.api.unanswered.add(SECRET)
+    scene.asks(auth={"apiKeysSecretRef": {"name": "keys"}})
+    with pytest.raises(ApiError):
+        await scene.reconcile()
+    assert scene.told()["Ready"][0] == "False"
+
+
+@pytest.mark.parametrize("failure", _FAILURES[:2], ids=lambda failure: str(failure.status))
+async def test_an_optional_kind_that_is_not_there_any_more_is_done_without(failure):
+    served = {HTTP_ROUTE, SERVICE_MONITOR}
+    scene = Scene(served=lambda: frozenset(served), lost=served.discard)
+    scene.api.failing[HTTP_ROUTE] = failure
+    scene.api.failing[SERVICE_MONITOR] = failure
+    scene.asks(network={"httpRoute": {"parentRefs": [{"name": "public"}]}})
+    await scene.reconcile()
+    assert served == set()
+    scene.serve()
+    await scene.reconcile()
+    assert scene.told()["Ready"] == ("False", "GatewayNotInstalled")
+    assert scene.told()["RuntimeReady"] == ("True", "Serving")
