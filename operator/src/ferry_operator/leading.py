@@ -11,6 +11,7 @@ from ferry_operator.clients.api import KubernetesApi
 from ferry_operator.errors import ApiError, Forbidden, NotFound, NotLeader
 from ferry_operator.handlers.watching import Watcher
 from ferry_operator.kinds import CHILDREN, INFERENCE_SERVICE, OPTIONAL, Kind
+from ferry_operator.logs import whereabouts
 from ferry_operator.metrics import Metrics
 from ferry_operator.observing.facts import observe
 from ferry_operator.observing.store import Key, Store
@@ -173,10 +174,10 @@ class Leader:
                 "reconcile failed", extra={**context, "error": str(error), "retry_in": round(delay, 2)}
             )
             return None
-        except Exception:  # noqa: BLE001  (one resource must not end the work on the others)
+        except Exception as error:  # noqa: BLE001  (one resource must not end the work on the others)
             self._metrics.reconcile_errors.labels("Bug").inc()
             self._queue.failed(key)
-            _log.exception("reconcile failed unexpectedly", extra=context)
+            _log.error("reconcile failed unexpectedly", extra={**context, "exception": whereabouts(error)})  # noqa: TRY400
             return None
         finally:
             self._metrics.reconcile_seconds.observe(time.perf_counter() - started)

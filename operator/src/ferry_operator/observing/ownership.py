@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from typing import Any
 
 from ferry_operator.labels import MANAGER
@@ -92,7 +92,7 @@ def _canonical(value: _Json, within: str = "") -> _Json:
 
 def _spelled(text: _Json) -> _Json:
     number = quantity(text) if isinstance(text, str | int | float) else None
-    return text if number is None else str(number.normalize())
+    return text if number is None else str(number)
 
 
 def quantity(text: str | int | float) -> Decimal | None:
@@ -105,6 +105,6 @@ def quantity(text: str | int | float) -> Decimal | None:
     else:
         number, factor = spelled, Decimal(1)
     try:
-        return Decimal(number) * factor
-    except InvalidOperation:
+        return (Decimal(number) * factor).normalize()
+    except DecimalException:
         return None

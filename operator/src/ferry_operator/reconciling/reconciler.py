@@ -19,6 +19,7 @@ from ferry_api.validation import parse_stored
 from ferry_operator.clients.api import KubernetesApi
 from ferry_operator.errors import ApiError, StepFailed, Succession
 from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, OPTIONAL, SECRET, Kind
+from ferry_operator.logs import whereabouts
 from ferry_operator.observing.facts import DeploymentFacts, SecretFacts
 from ferry_operator.observing.pods import Trouble, cut
 from ferry_operator.observing.store import Key, Resource, Store
@@ -85,7 +86,12 @@ class Reconciler:
         parsed = await self._read(resource)
         if parsed is None:
             return None
-        todo = self._plan(parsed)
+        try:
+            todo = self._plan(parsed)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the user learns that nothing will come)
+            _log.error("cannot plan", extra={"resource": str(key), "exception": whereabouts(error)})  # noqa: TRY400
+            await self._report(key, parsed, (_unplannable(error),))
+            return None
         taken = _Taken()
         if todo:
             fresh = await self._fresh(key, resource)
@@ -97,7 +103,8 @@ class Reconciler:
             if parsed is None:
                 return None
             taken = await self._take(key, parsed, todo)
-        failed, missing = taken.failed, ()
+        failed = taken.failed
+        missing: tuple[Trouble, ...] = ()
         try:
             missing = await self._missing_secrets(key, parsed)
         except ApiError as error:
@@ -280,6 +287,14 @@ def _failure(error: StepFailed) -> Trouble:
     why = f"{cause.status} {cause.reason}: {cause.message}" if cause.status else "no answer in time"
     return Trouble(
         "ApplyFailed", cut(f"{error.kind.kind} {error.name} could not be written, and is tried again: {why}")
+    )
+
+
+def _unplannable(error: Exception) -> Trouble:
+    return Trouble(
+        "PlanFailed",
+        f"this spec cannot be turned into Kubernetes objects ({type(error).__name__}): look for a part of "
+        "podTemplate that has another shape than a pod's; if there is none, it is a fault of the operator",
     )
 
 

@@ -94,5 +94,6 @@ def test_quantities_are_read(text, number):
     assert float(quantity(text)) == number
 
 
-def test_what_is_no_quantity_is_none():
-    assert quantity("much") is None
+@pytest.mark.parametrize("text", ["much", "1e", "1e9999999999999999999", "", "NaNa"])
+def test_what_is_no_quantity_is_none(text):
+    assert quantity(text) is None

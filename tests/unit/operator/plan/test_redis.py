@@ -28,6 +28,13 @@ def test_redis_keeps_to_sixty_percent_of_its_limit(managed, memory):
     assert f"--maxmemory {memory} " in command({"cache": {"redis": {"managed": managed}}})
 
 
+@pytest.mark.parametrize("huge", ["1e5000", "9" * 5000, "99999Ei"])
+def test_a_limit_past_all_memory_is_still_a_plan(huge):
+    assert f"--maxmemory {(2**63 - 1) * 6 // 10} " in command(
+        {"cache": {"redis": {"managed": {"resources": {"limits": {"memory": huge}}}}}}
+    )
+
+
 def test_redis_evicts_only_what_expires():
     assert "--maxmemory-policy volatile-lfu" in command()
 

@@ -93,6 +93,18 @@ def test_a_surge_only_where_a_second_pod_can_start(spec, surge, unavailable):
     }
 
 
+@pytest.mark.parametrize(
+    "odd", ["x", ["x"], [None], 1, {"limits": None}, {"limits": ["x"]}, {"limits": {"a": [1]}}], ids=repr
+)
+@pytest.mark.parametrize("field", ["resources", "env", "ports", "volumeMounts", "securityContext"])
+def test_a_template_of_another_shape_is_left_to_the_api_server(field, odd):
+    """It refuses with its own words; a plan that cannot be made would say nothing."""
+    patch = {"spec": {"containers": [{"name": "runtime", field: odd}], "imagePullSecrets": odd}}
+    made = template({"podTemplate": patch})["spec"]
+    assert made["imagePullSecrets"] == odd
+    assert field in made["containers"][0]
+
+
 def test_a_new_release_of_the_operator_rolls_nothing():
     in_use = InUse("example.com/ferry-runtime:1.0.0", cold_name())
     assert deployment(defaults=_NEXT, runtime_in_use=in_use) == deployment()

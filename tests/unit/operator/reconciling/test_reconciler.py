@@ -15,6 +15,7 @@ from ferry_operator.kinds import (
     SERVICE,
     SERVICE_MONITOR,
 )
+from ferry_operator.reconciling import reconciler
 
 
 @pytest.fixture
@@ -155,3 +156,21 @@ async def test_an_optional_kind_that_is_not_there_any_more_is_done_without(failu
     await scene.reconcile()
     assert scene.told()["Ready"] == ("False", "GatewayNotInstalled")
     assert scene.told()["RuntimeReady"] == ("True", "Serving")
+
+
+async def test_a_plan_that_fails_is_told_without_its_text(scene, monkeypatch, caplog):
+    await scene.served()
+    scene.asks(at=2, replicas=3)
+
+    def broken(_):
+        raise AttributeError("'str' object: hunter2")
+
+    monkeypatch.setattr(reconciler, "build_plan", broken)
+    assert await scene.reconcile() is None
+    assert scene.status["observedGeneration"] == 2
+    assert scene.told()["Stalled"] == ("True", "PlanFailed")
+    assert scene.told()["Available"] == ("True", "Serving")
+    assert "AttributeError" in scene.message()
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "broken" in record.exception
+    assert "hunter2" not in str(vars(record)) + str(scene.status)
