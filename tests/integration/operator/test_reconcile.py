@@ -129,6 +129,9 @@ def test_a_foreign_object_of_the_same_name_is_never_touched(ferry, service, kind
     assert name in found["message"]
     chat.wait("Stalled", "True", "NameConflict")
     assert chat.child(kind, name) == before
+    if kind == "services":
+        chat.wait("RuntimeReady", "True")
+        chat.wait("Available", "False", "NameConflict")
     chat.api.delete(chat.path(kind, name))
     chat.wait("Ready", "True", seconds=40)
 

@@ -115,6 +115,10 @@ class Scene:
         assert observed is not None
         self.store.put_child(observed)
 
+    def gone(self, kind: Any, name: str) -> None:
+        """The watch tells that an object was deleted."""
+        self.store.drop_child(self.store.children(KEY)[kind, name])
+
     def succeeded(self, *kinds: Any) -> None:
         """The resource is one of the same name now: what there is (of these kinds) is its predecessor's."""
         for kind, name in list(self.api.live):

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ferry_operator.kinds import Kind
+
 _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 _LENGTH = 256  # characters of a message that are kept
 HOPELESS = frozenset(
@@ -29,6 +31,8 @@ class Trouble:
 
     reason: str
     message: str
+    about: tuple[Kind, str] | None = None
+    """Kind and name of the object that could not be had, if it is one."""
 
 
 def trouble(pod: Mapping[str, Any]) -> Trouble | None:

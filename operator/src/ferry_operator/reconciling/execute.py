@@ -80,7 +80,8 @@ class Executor:
         except Forbidden as error:
             if planned is None or "being terminated" in error.message:
                 raise
-            return Trouble("Forbidden", f"{planned.kind.kind} {planned.name}: {error.message}")
+            message = f"{planned.kind.kind} {planned.name}: {error.message}"
+            return Trouble("Forbidden", message, planned.key)
         return None
 
     def _refused_lately(self, owner: Owner, planned: Planned) -> Trouble | None:
@@ -91,7 +92,8 @@ class Executor:
         return refusal.trouble if self._clock() < refusal.until else None
 
     def _remember(self, owner: Owner, planned: Planned, message: str) -> Trouble:
-        trouble = Trouble("Refused", f"{planned.kind.kind} {planned.name} was refused: {message}")
+        said = f"{planned.kind.kind} {planned.name} was refused: {message}"
+        trouble = Trouble("Refused", said, planned.key)
         until = self._clock() + _REFUSAL_SECONDS
         self._refusals[owner.uid, *planned.key] = _Refusal(planned_digest(planned.manifest), until, trouble)
         return trouble
@@ -148,4 +150,5 @@ def _name_conflict(planned: Planned, why: str) -> Trouble:
         "NameConflict",
         f"{planned.kind.kind} {planned.name} exists and is left alone ({why}): "
         "remove or rename it, or give this InferenceService another name",
+        planned.key,
     )

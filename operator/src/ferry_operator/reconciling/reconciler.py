@@ -230,8 +230,9 @@ class Reconciler:
         resource = self._store.resource(key)
         if resource is None:
             return
-        seen = picture(parsed, self._store.children(key), problems, pending)
-        await self._write_status(resource, status(seen, exposure.url(self._inputs(parsed)), self._stamp()))
+        inputs = self._inputs(parsed)
+        seen = picture(parsed, self._store.children(key), problems, pending, exposure.way_in(inputs))
+        await self._write_status(resource, status(seen, exposure.url(inputs), self._stamp()))
 
     async def _write_status(self, resource: Resource, wanted: dict[str, Any]) -> None:
         """Write the status if it says something new, its events first: neither is lost by a crash between."""
@@ -278,7 +279,7 @@ class Reconciler:
 def _removal(kind: Kind, name: str) -> Trouble:
     """Nothing of the current generation is made until this has gone."""
     message = f"{kind.kind} {name} is being removed; what needs it is made afterwards"
-    return Trouble("WaitingForRemoval", message)
+    return Trouble("WaitingForRemoval", message, (kind, name))
 
 
 def _failure(error: StepFailed) -> Trouble:
@@ -286,7 +287,9 @@ def _failure(error: StepFailed) -> Trouble:
     cause = error.cause
     why = f"{cause.status} {cause.reason}: {cause.message}" if cause.status else "no answer in time"
     return Trouble(
-        "ApplyFailed", cut(f"{error.kind.kind} {error.name} could not be written, and is tried again: {why}")
+        "ApplyFailed",
+        cut(f"{error.kind.kind} {error.name} could not be written, and is tried again: {why}"),
+        (error.kind, error.name),
     )
 
 

@@ -11,6 +11,7 @@ from ferry_operator.kinds import (
     DEPLOYMENT,
     HTTP_ROUTE,
     INFERENCE_SERVICE,
+    INGRESS,
     SECRET,
     SERVICE,
     SERVICE_MONITOR,
@@ -174,3 +175,70 @@ async def test_a_plan_that_fails_is_told_without_its_text(scene, monkeypatch, ca
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
     assert "broken" in record.exception
     assert "hunter2" not in str(vars(record)) + str(scene.status)
+
+
+_ROUTE = {"httpRoute": {"parentRefs": [{"name": "public"}], "hostnames": ["b.example.com"]}}
+
+
+def foreign(scene, kind, name):
+    scene.api.put(kind, {"metadata": {"name": name, "namespace": "team", "uid": "theirs"}, "spec": {}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "network"),
+    [
+        (SERVICE, {}),
+        (SERVICE, {"ingress": {"host": "a.example.com"}}),
+        (INGRESS, {"ingress": {"host": "a.example.com"}}),
+        (HTTP_ROUTE, _ROUTE),
+    ],
+    ids=str,
+)
+async def test_who_is_not_reached_at_the_url_is_not_available(kind, network):
+    scene = Scene(served=lambda: frozenset({HTTP_ROUTE}))
+    foreign(scene, kind, "chat")
+    await scene.served(network=network)
+    assert scene.told()["Available"] == ("False", "NameConflict")
+    assert kind.kind in scene.message("Available")
+    assert scene.told()["RuntimeReady"] == ("True", "Serving")
+    assert scene.told()["CacheReady"] == ("True", "Serving")
+    del scene.api.live[kind, "chat"]
+    await scene.reconcile()
+    assert scene.told()["Available"] == ("True", "Serving")
+
+
+@pytest.mark.parametrize("kind", [CONFIG_MAP, SERVICE], ids=str)
+async def test_a_conflict_beside_the_way_in_leaves_it_available(scene, kind):
+    foreign(scene, kind, "chat-runtime" if kind == CONFIG_MAP else "chat-redis")
+    await scene.served()
+    assert scene.told()["Ready"] == ("False", "NameConflict")
+    assert scene.told()["Available"] == ("True", "Serving")
+
+
+async def test_a_redis_that_is_not_reached_is_no_cache(scene):
+    foreign(scene, SERVICE, "chat-redis")
+    await scene.served()
+    assert scene.told()["CacheReady"] == ("False", "NameConflict")
+
+
+async def test_a_service_that_cannot_be_made_for_now_is_not_available(scene):
+    scene.api.failing[SERVICE] = _FAILURES[3]
+    scene.asks()
+    with pytest.raises(ApiError):
+        await scene.reconcile()
+    del scene.api.failing[SERVICE]
+    await scene.reconcile()
+    scene.serve()
+    del scene.api.live[SERVICE, "chat"]
+    scene.gone(SERVICE, "chat")
+    scene.api.failing[SERVICE] = _FAILURES[3]
+    with pytest.raises(ApiError):
+        await scene.reconcile()
+    assert scene.told()["Available"] == ("False", "ApplyFailed")
+
+
+async def test_where_a_route_cannot_be_made_the_service_is_the_url(scene):
+    await scene.served(network=_ROUTE)
+    assert scene.told()["Ready"] == ("False", "GatewayNotInstalled")
+    assert scene.status["url"] == "http://chat.team.svc.cluster.local"
+    assert scene.told()["Available"] == ("True", "Serving")

@@ -7,6 +7,7 @@ from tests.unit.operator.samples import resource
 
 from ferry_api.status import ConditionType
 from ferry_api.validation import parse
+from ferry_operator.kinds import SERVICE
 from ferry_operator.observing.facts import DeploymentFacts, PodFacts
 from ferry_operator.observing.pods import Trouble
 from ferry_operator.status.conditions import conditions
@@ -34,7 +35,7 @@ def pod(*, ready=False, trouble=None, component="runtime"):
     return PodFacts(component=component, revision="a", ready=ready, trouble=trouble)
 
 
-def told(spec=None, runtime=None, pods=(), redis=None, problems=(), pending=None):
+def told(spec=None, runtime=None, pods=(), redis=None, problems=(), pending=None, **lacking):
     seen = Picture(
         resource=parse(resource(**(spec or {}))),
         runtime=runtime,
@@ -43,6 +44,7 @@ def told(spec=None, runtime=None, pods=(), redis=None, problems=(), pending=None
         redis_pods=(),
         problems=tuple(problems),
         pending=pending,
+        **lacking,
     )
     found = conditions(seen)
     assert set(found) == set(ConditionType)
@@ -157,6 +159,26 @@ STATES = {
             "pending": Trouble("WaitingForRemoval", "Secret chat-redis"),
         },
         {"Ready": ("False", "NameConflict"), "Stalled": ("True", "NameConflict")},
+    ),
+    "somebody else's Service before serving pods": (
+        {
+            "runtime": deployment(),
+            "problems": [Trouble("NameConflict", "Ingress"), Trouble("Refused", "Service", (SERVICE, "chat"))],
+            "lacking": (SERVICE, "chat"),
+        },
+        {"Available": ("False", "Refused"), "Ready": ("False", "NameConflict")},
+    ),
+    "a Service that is yet to be made": (
+        {"runtime": deployment(), "lacking": (SERVICE, "chat")},
+        {"Available": ("False", "Creating")},
+    ),
+    "somebody else's Service before Redis": (
+        {
+            "redis": deployment(),
+            "problems": [Trouble("NameConflict", "Service", (SERVICE, "chat-redis"))],
+            "redis_lacking": (SERVICE, "chat-redis"),
+        },
+        {"CacheReady": ("False", "NameConflict")},
     ),
     "redis serves": ({"redis": deployment()}, {"CacheReady": ("True", "Serving")}),
     "redis is down": ({"redis": deployment(ready=0)}, {"CacheReady": ("False", "Down")}),
