@@ -112,6 +112,26 @@ def test_a_removed_label_is_put_back(ferry, service):
         assert chat.child(kind, name)["data"] == before
 
 
+@pytest.mark.parametrize("to", ["somebody-else", None])
+def test_an_edited_label_of_ours_is_put_back(ferry, service, to):
+    chat = service()
+    chat.wait("Ready", "True")
+    label = "serving.ferry.dev/inferenceservice"
+    for kind, name in (("configmaps", "chat-runtime"), ("services", "chat"), ("secrets", "chat-redis")):
+        chat.api.merge(chat.path(kind, name), {"metadata": {"labels": {label: to}}})
+    for kind, name in (("configmaps", "chat-runtime"), ("services", "chat")):
+
+        def restored(kind=kind, name=name):
+            return chat.child(kind, name)["metadata"]["labels"].get(label) == "chat"
+
+        wait_for(f"the label of {name}", restored, 10)
+    # A deleted child comes back although its label named another: nothing stale is left of it.
+    chat.api.merge(chat.path("services", "chat"), {"metadata": {"labels": {label: to}}})
+    chat.api.delete(chat.path("services", "chat"))
+    wait_for("the Service to come back", lambda: chat.child("services", "chat"), 10)
+    chat.wait("Available", "True")
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "body"),
     [

@@ -94,7 +94,8 @@ class Watcher:
             if event["type"] == "DELETED":
                 self._queue.add(self._store.drop_child(observed))
             else:
-                self._queue.add(self._store.put_child(observed))
+                for key in self._store.put_child(observed):
+                    self._queue.add(key)
 
     def _note_relisting(self, event: kopf.RawEvent) -> None:
         if event["type"] is None:

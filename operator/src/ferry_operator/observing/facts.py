@@ -83,7 +83,7 @@ class Observed:
     version: int
     """The resourceVersion: later states of one object have larger ones."""
     service: str
-    """Name of the InferenceService that the label names."""
+    """Name of the InferenceService that it belongs to."""
     owner: str | None
     """Uid of the InferenceService that is its controller."""
     deleting: bool
@@ -92,10 +92,13 @@ class Observed:
 
 
 def observe(kind: Kind, live: Manifest) -> Observed | None:
-    """What there is to know about a live object; None if neither label nor owner names its service."""
+    """What there is to know about a live object; None if neither owner nor label names its service.
+
+    The owner's word counts: a label that somebody edits must not move an object out of its owner's sight.
+    """
     metadata = live["metadata"]
     holder = _controller(live)
-    service = metadata.get("labels", {}).get(labels.SERVICE, holder.get("name"))
+    service = holder.get("name") or metadata.get("labels", {}).get(labels.SERVICE)
     if service is None:
         return None
     return Observed(
