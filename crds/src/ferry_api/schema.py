@@ -121,6 +121,19 @@ def at_least(low: str, example: str) -> Rules:
     )
 
 
+def only_grows(instead: str) -> Changes:
+    """A volume's size. ``instead`` says what to do about one that is too large."""
+    return Changes(
+        (
+            TransitionRule(
+                "quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",
+                lambda new, old: new.value >= old.value,
+                f"a volume can grow, not shrink: write at least the present size, or {instead}",
+            ),
+        )
+    )
+
+
 class SpecModel(BaseModel):
     """Base of every object in the resource: camelCase outside, frozen, no unknown fields."""
 

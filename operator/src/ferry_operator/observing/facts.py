@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ferry_api.values import Quantity
 from ferry_operator import labels
 from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, POD, REPLICA_SET, SECRET, VOLUME_CLAIM, Kind
 from ferry_operator.observing.ownership import live_digest
@@ -64,9 +65,10 @@ class SecretFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """Whether a volume claim has its volume."""
+    """Whether a volume claim has its volume, and the size that is asked for: it may have been grown by hand."""
 
     phase: str
+    size: Quantity | None = None
 
 
 Facts = DeploymentFacts | PodFacts | ReplicaSetFacts | SecretFacts | ClaimFacts | None
@@ -143,8 +145,14 @@ def _facts(kind: Kind, live: Manifest) -> Facts:
     if kind == SECRET:
         return SecretFacts(_fingerprint(live))
     if kind == VOLUME_CLAIM:
-        return ClaimFacts(live.get("status", {}).get("phase", "Pending"))
+        return _claim(live)
     return None
+
+
+def _claim(live: Manifest) -> ClaimFacts:
+    size = str(live["spec"].get("resources", {}).get("requests", {}).get("storage", ""))
+    phase = live.get("status", {}).get("phase", "Pending")
+    return ClaimFacts(phase, Quantity(size) if Quantity.is_valid(size) else None)
 
 
 def _deployment(live: Manifest) -> DeploymentFacts:

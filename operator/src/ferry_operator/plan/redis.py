@@ -133,7 +133,9 @@ def _claim(inputs: Inputs, managed: ManagedRedis) -> Manifest:
     manifest = inputs.manifest(VOLUME_CLAIM, names.redis(inputs.name), Component.REDIS)
     manifest["spec"] = {
         "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": str(managed.storage.size)}},
+        "resources": {
+            "requests": {"storage": inputs.claim_size(names.redis(inputs.name), managed.storage.size)}
+        },
     }
     if managed.storage.class_ is not None:
         manifest["spec"]["storageClassName"] = managed.storage.class_

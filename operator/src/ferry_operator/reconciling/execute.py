@@ -26,7 +26,7 @@ _REFUSAL_SECONDS = 60.0  # an admission webhook may change its mind; a schema wi
 
 @dataclass(frozen=True)
 class _Refusal:
-    """A manifest that the API server called invalid, and until when that counts as its answer."""
+    """A manifest that the API server refused, and until when that counts as its answer."""
 
     digest: bytes
     until: float
@@ -70,13 +70,14 @@ class Executor:
                 await self._api.delete(observed.kind, observed.namespace, observed.name, observed.uid)
                 self._store.drop_child(observed)
         except Conflict as error:
-            if planned is None or (isinstance(step, Update) and step.force):
+            if planned is None or not error.of_fields:
                 raise
-            return _name_conflict(planned, error.message)
+            return self._remember(owner, planned, _name_conflict(planned, error.message))
         except Invalid as error:
             if planned is None:
                 raise
-            return self._remember(owner, planned, error.message)
+            said = f"{planned.kind.kind} {planned.name} was refused: {error.message}"
+            return self._remember(owner, planned, Trouble("Refused", said, planned.key))
         except Forbidden as error:
             if planned is None or "being terminated" in error.message:
                 raise
@@ -91,9 +92,7 @@ class Executor:
             return None
         return refusal.trouble if self._clock() < refusal.until else None
 
-    def _remember(self, owner: Owner, planned: Planned, message: str) -> Trouble:
-        said = f"{planned.kind.kind} {planned.name} was refused: {message}"
-        trouble = Trouble("Refused", said, planned.key)
+    def _remember(self, owner: Owner, planned: Planned, trouble: Trouble) -> Trouble:
         until = self._clock() + _REFUSAL_SECONDS
         self._refusals[owner.uid, *planned.key] = _Refusal(planned_digest(planned.manifest), until, trouble)
         return trouble

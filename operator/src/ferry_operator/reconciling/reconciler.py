@@ -20,7 +20,7 @@ from ferry_operator.clients.api import KubernetesApi
 from ferry_operator.errors import ApiError, StepFailed, Succession
 from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, OPTIONAL, SECRET, Kind
 from ferry_operator.logs import whereabouts
-from ferry_operator.observing.facts import DeploymentFacts, SecretFacts
+from ferry_operator.observing.facts import ClaimFacts, DeploymentFacts, SecretFacts
 from ferry_operator.observing.pods import Trouble, cut
 from ferry_operator.observing.store import Key, Resource, Store
 from ferry_operator.plan import exposure, names
@@ -133,7 +133,8 @@ class Reconciler:
 
     def _inputs(self, parsed: InferenceService) -> Inputs:
         name = parsed.metadata.name
-        secret = self._store.children(_key(parsed)).get((SECRET, names.redis(name)))
+        children = self._store.children(_key(parsed))
+        secret = children.get((SECRET, names.redis(name)))
         usable = secret is not None and not secret.deleting and secret.owner == parsed.metadata.uid
         facts = secret.facts if secret is not None and usable else None
         return Inputs(
@@ -143,6 +144,11 @@ class Reconciler:
             runtime_in_use=self._in_use(parsed, names.runtime(name)),
             redis_in_use=self._in_use(parsed, names.redis(name)),
             redis_auth=facts.fingerprint if isinstance(facts, SecretFacts) else None,
+            claimed={
+                child.name: child.facts.size
+                for child in children.values()
+                if isinstance(child.facts, ClaimFacts) and child.facts.size is not None
+            },
         )
 
     def _in_use(self, parsed: InferenceService, deployment: str) -> InUse | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.operator.api import KEY, Scene
 
-from ferry_operator.errors import ApiError, Unreachable, api_error
+from ferry_operator.errors import ApiError, Conflict, Unreachable, api_error
 from ferry_operator.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -15,6 +15,7 @@ from ferry_operator.kinds import (
     SECRET,
     SERVICE,
     SERVICE_MONITOR,
+    VOLUME_CLAIM,
 )
 from ferry_operator.reconciling import reconciler
 
@@ -242,3 +243,43 @@ async def test_where_a_route_cannot_be_made_the_service_is_the_url(scene):
     assert scene.told()["Ready"] == ("False", "GatewayNotInstalled")
     assert scene.status["url"] == "http://chat.team.svc.cluster.local"
     assert scene.told()["Available"] == ("True", "Serving")
+
+
+async def test_a_claim_grown_by_hand_is_left_as_it_is(scene):
+    storage = {"size": "1Gi"}
+    spec = {
+        "model": {"source": "hf://a/b", "storage": storage},
+        "cache": {"redis": {"managed": {"storage": storage}}},
+    }
+    await scene.served(**spec)
+    for name in ("chat-weights", "chat-redis"):
+        live = scene.api.live[VOLUME_CLAIM, name]["spec"]
+        scene.tell(VOLUME_CLAIM, name, spec={**live, "resources": {"requests": {"storage": "3Gi"}}})
+    await scene.reconcile()
+    assert scene.api.applied == []
+    assert scene.told()["Ready"] == ("True", "Serving")
+
+
+_OWNED = api_error("PATCH /x", 409, "Conflict", 'Apply failed with 1 conflict: conflict with "kubectl": .data')
+_PASSING = api_error("PATCH /x", 409, "Conflict", "the object has been modified")
+
+
+async def test_a_conflict_over_fields_is_not_asked_about_in_a_loop(scene):
+    scene.api.failing[SERVICE] = _OWNED
+    scene.asks()
+    for _ in range(3):
+        await scene.reconcile()
+        assert scene.told()["Ready"] == ("False", "NameConflict")
+    assert scene.api.applied.count((SERVICE, "chat")) == 1
+
+
+async def test_a_conflict_that_passes_is_no_name_conflict(scene):
+    scene.api.failing[SERVICE] = _PASSING
+    scene.asks()
+    with pytest.raises(Conflict):
+        await scene.reconcile()
+    assert scene.told()["Ready"] == ("False", "ApplyFailed")
+    scene.api.failing.clear()
+    await scene.reconcile()
+    assert (SERVICE, "chat") in scene.api.live
+    assert scene.told()["Ready"] == ("False", "Updating")
