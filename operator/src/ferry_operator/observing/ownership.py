@@ -17,6 +17,7 @@ from typing import Any
 from ferry_operator.labels import MANAGER
 
 _Json = Any
+_DATA = ("f:data", "f:stringData", "f:binaryData")
 _QUANTITY_MAPS = frozenset({"limits", "requests"})
 _SUFFIXES = {
     "m": Decimal("1e-3"),
@@ -40,6 +41,18 @@ def live_digest(live: Mapping[str, _Json], manager: str = MANAGER) -> bytes | No
         ):
             return _digest(_cut(entry["fieldsV1"], live))
     return None
+
+
+def data_entries(live: Mapping[str, _Json]) -> frozenset[str] | None:
+    """Names of the entries of a Secret's (or ConfigMap's) data, read from its metadata; None if that is silent.
+
+    Every entry was set by some manager, so managedFields name them all, without what they hold.
+    """
+    managers = [entry.get("fieldsV1") or {} for entry in live["metadata"].get("managedFields", ())]
+    if not any(managers):
+        return None
+    paths = {path for fields in managers for part in _DATA for path in fields.get(part, ())}
+    return frozenset(path.removeprefix("f:") for path in paths if path.startswith("f:"))
 
 
 def _digest(content: _Json) -> bytes:

@@ -30,6 +30,7 @@ from ferry_operator.plan.model import Policy
 from ferry_operator.plan.volumes import user_secrets
 from ferry_operator.reconciling.decide import Create, Settled, Step, Wait, steps, subject, waves
 from ferry_operator.reconciling.execute import Executor, Owner
+from ferry_operator.reconciling.secrets import missing
 from ferry_operator.status.picture import picture
 from ferry_operator.status.write import events, invalid_status, status
 
@@ -104,14 +105,14 @@ class Reconciler:
                 return None
             taken = await self._take(key, parsed, todo)
         failed = taken.failed
-        missing: tuple[Trouble, ...] = ()
+        unmet: tuple[Trouble, ...] = ()
         try:
-            missing = await self._missing_secrets(key, parsed)
+            unmet = await self._missing_secrets(key, parsed)
         except ApiError as error:
             failed = failed or error
         lacking = exposure.unserved(self._inputs(parsed))
         gateway = (Trouble("GatewayNotInstalled", lacking),) if lacking else ()
-        problems = (*taken.problems, *missing, *gateway)
+        problems = (*taken.problems, *unmet, *gateway)
         await self._report(key, parsed, problems, taken.pending)
         if failed is not None:
             raise failed
@@ -211,20 +212,15 @@ class Reconciler:
         return [found for found in taken if isinstance(found, Trouble)]
 
     async def _missing_secrets(self, key: Key, parsed: InferenceService) -> tuple[Trouble, ...]:
-        """Secrets of the user's that pods wait for; while they do, asked for without their contents."""
+        """Secrets of the user's that pods wait for, and entries of them; asked for without their contents."""
         needed = user_secrets(parsed)
         if not needed or picture(parsed, self._store.children(key)).rolled_out:
             return ()
-        found = []
-        for name, field in needed:
-            if await self._api.get_metadata(SECRET, key.namespace, name) is None:
-                found.append(
-                    Trouble(
-                        "SecretNotFound",
-                        f"Secret {name} does not exist: create it, or change spec.{field}",
-                    )
-                )
-        return tuple(found)
+        found = [
+            missing(wanted, await self._api.get_metadata(SECRET, key.namespace, wanted.name))
+            for wanted in needed
+        ]
+        return tuple(trouble for trouble in found if trouble is not None)
 
     async def _report(
         self,

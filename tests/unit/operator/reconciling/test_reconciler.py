@@ -283,3 +283,46 @@ async def test_a_conflict_that_passes_is_no_name_conflict(scene):
     await scene.reconcile()
     assert (SERVICE, "chat") in scene.api.live
     assert scene.told()["Ready"] == ("False", "Updating")
+
+
+_UPSTREAM = {"url": "http://vllm:8000/v1", "secretRef": {"name": "mine", "key": "k"}}
+_EXTERNAL = {
+    "urlSecretRef": {"name": "mine", "key": "k"},
+    "tls": {"caSecretRef": {"name": "mine", "key": "k"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"model": {"source": "hf://a/b", "secretRef": {"name": "mine", "key": "k"}}}, "model.secretRef"),
+        ({"engine": {"type": "OpenAICompatible", "upstream": _UPSTREAM}}, "engine.upstream.secretRef"),
+        ({"cache": {"redis": {"external": _EXTERNAL}}}, "cache.redis.external.urlSecretRef"),
+        ({"auth": {"apiKeysSecretRef": {"name": "mine"}}}, "auth.apiKeysSecretRef"),
+    ],
+    ids=str,
+)
+async def test_what_pods_wait_for_of_a_secret_is_named(scene, spec, field):
+    scene.asks(**spec)
+    assert await scene.reconcile() is not None
+    assert scene.told()["Ready"] == ("False", "SecretNotFound")
+    assert f"spec.{field}" in scene.message()
+    secret = {"metadata": {"name": "mine", "namespace": "team", "uid": "theirs"}}
+    scene.api.put(SECRET, managed(secret, "other"))
+    again = await scene.reconcile()
+    if "apiKeys" in field:  # whatever it holds
+        assert scene.told()["Ready"] == ("False", "Updating")
+        return
+    assert again is not None
+    assert scene.told()["Stalled"] == ("True", "SecretEntryNotFound")
+    assert "Secret mine has no entry k" in scene.message()
+    assert f"spec.{field}.key" in scene.message()
+    scene.api.put(SECRET, managed(secret, "other", "k"))
+    await scene.reconcile()
+    assert scene.told()["Ready"] == ("False", "Updating")
+
+
+def managed(secret, *entries):
+    """The Secret with what the API server notes about who set which entry."""
+    fields = {"f:data": {f"f:{entry}": {} for entry in entries}}
+    return {**secret, "metadata": {**secret["metadata"], "managedFields": [{"fieldsV1": fields}]}}
