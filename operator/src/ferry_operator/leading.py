@@ -129,7 +129,6 @@ class Leader:
 
     async def _keep_taking_stock(self) -> None:
         while True:
-            self._watcher.relisted.clear()
             try:
                 async with asyncio.timeout(self._settings.resync_seconds):
                     await self._watcher.relisted.wait()
@@ -140,6 +139,8 @@ class Leader:
 
     async def _take_stock(self) -> None:
         while True:
+            # Before, not afterwards: a watch that begins anew meanwhile may be of what was listed already.
+            self._watcher.relisted.clear()
             try:
                 await self._stock.take()
                 break

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.unit.operator.samples import resource
 
+from ferry_operator import leading
 from ferry_operator.errors import ApiError, Forbidden, NotFound
 from ferry_operator.kinds import CHILDREN, HTTP_ROUTE, INFERENCE_SERVICE, POD, SECRET
-from ferry_operator.leading import Stock
+from ferry_operator.leading import Leader, Stock
 from ferry_operator.metrics import Metrics
 from ferry_operator.observing.store import Key, Store
+from ferry_operator.reconciling.queue import KeyedQueue
 from ferry_operator.settings import Settings
 
 
@@ -90,6 +94,51 @@ async def test_an_optional_kind_that_goes_meanwhile_is_no_error():
     assert taken.served == frozenset()
     assert {key.namespace for key in store} == {"a", "b"}
     assert (HTTP_ROUTE, "b") not in lists.asked
+
+
+class Watches:
+    def __init__(self):
+        self.relisted = asyncio.Event()
+
+
+class Round:
+    """Stock that is taken as often as it is asked for; a watch begins anew during the rounds in `during`."""
+
+    def __init__(self, watches, during):
+        self.watches = watches
+        self.during = during
+        self.taken = 0
+        self.served = frozenset()
+
+    async def take(self):
+        self.taken += 1
+        await asyncio.sleep(0)
+        if self.taken in self.during:
+            self.watches.relisted.set()
+
+
+@pytest.mark.parametrize("during", [{1}, {1, 2}], ids=str)
+async def test_a_watch_that_begins_anew_while_stock_is_taken_is_not_missed(monkeypatch, during):
+    monkeypatch.setattr(leading, "_GATHER", 0.001)
+    watches, metrics, store = Watches(), Metrics(), Store()
+    rounds = Round(watches, during)
+    leader = Leader(
+        stock=rounds,
+        store=store,
+        queue=KeyedQueue(metrics),
+        reconciler=None,
+        watcher=watches,
+        settings=Settings(resync_seconds=3600.0),
+        metrics=metrics,
+    )
+    leads = asyncio.create_task(leader.lead())
+    try:
+        async with asyncio.timeout(10):
+            while rounds.taken <= max(during):
+                await asyncio.sleep(0.001)
+    finally:
+        leads.cancel()
+        await asyncio.gather(leads, return_exceptions=True)
 
 
 async def test_every_kind_that_is_served_is_listed_in_every_namespace():
