@@ -86,6 +86,7 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             client,
             metrics,
             settings.request_timeout,
+            settings.lease_times.write,
             may_write=leadership.check,
             answered=health.contact.made,
         )
