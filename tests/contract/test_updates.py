@@ -61,8 +61,10 @@ def test_nor_is_the_volume_of_redis(admission, manifest, before, after, refused)
 
 
 def test_the_volume_of_redis_may_grow_come_and_go(admission, manifest):
-    small, large = manifest({REDIS: {"size": "1Gi", "class": "a"}}), manifest({REDIS: {"size": "2Gi", "class": "a"}})
-    bare, other = manifest({"spec.cache.redis.managed": {}}), manifest({REDIS: {"size": "1Gi", "class": "b"}})
+    small = manifest({REDIS: {"size": "1Gi", "class": "a"}})
+    large = manifest({REDIS: {"size": "2Gi", "class": "a"}})
+    bare = manifest({"spec.cache.redis.managed": {}})
+    other = manifest({REDIS: {"size": "1Gi", "class": "b"}})
     for old, new in ((small, large), (large, bare), (bare, other)):
         assert admission.update(old, new).refusals == []
         assert validate_update(old, new) == []

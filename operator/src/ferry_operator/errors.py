@@ -60,7 +60,7 @@ class Conflict(ApiError):
 
     @property
     def of_fields(self) -> bool:
-        """Whether it is about fields of another manager. Otherwise the same call may succeed the next time."""
+        """Whether it is about fields of another manager. Else the call may succeed the next time."""
         return self.message.startswith("Apply failed with")
 
 

@@ -178,7 +178,7 @@ class Leader:
         except Exception as error:  # noqa: BLE001  (one resource must not end the work on the others)
             self._metrics.reconcile_errors.labels("Bug").inc()
             self._queue.failed(key)
-            _log.error("reconcile failed unexpectedly", extra={**context, "exception": whereabouts(error)})  # noqa: TRY400
+            _log.error("reconcile failed unexpectedly", extra={**context, "exception": whereabouts(error)})
             return None
         finally:
             self._metrics.reconcile_seconds.observe(time.perf_counter() - started)

@@ -1,6 +1,6 @@
 """The operator is killed after any write, or any write goes wrong: the end is the same each time.
 
-A sample of the places by default, drawn by FERRY_FAULT_SEED; all of them with FERRY_EVERY_FAULT=1 (`make soak`).
+A sample of the places, drawn by FERRY_FAULT_SEED; all of them with FERRY_EVERY_FAULT=1 (`make soak`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def places(sampled):
     """Every place, or as many as asked for: the same ones in each worker of a run."""
     if os.environ.get("FERRY_EVERY_FAULT"):
         return list(_PLACES)
-    return sorted(random.Random(_SEED).sample(_PLACES, sampled))  # noqa: S311  (not a secret)
+    return sorted(random.Random(_SEED).sample(_PLACES, sampled))
 
 
 def shape(chat):

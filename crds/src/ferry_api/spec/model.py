@@ -89,8 +89,8 @@ class ModelStorage(SpecModel):
     # On the object, not on the fields: a rule on a field does not see it come or go.
     TRANSITIONS = (
         TransitionRule(
-            "has(self.existingClaim) || has(oldSelf.existingClaim) || (has(self.class) == has(oldSelf.class) && "
-            "(!has(self.class) || self.class == oldSelf.class))",
+            "has(self.existingClaim) || has(oldSelf.existingClaim) || "
+            "(has(self.class) == has(oldSelf.class) && (!has(self.class) || self.class == oldSelf.class))",
             lambda new, old: (
                 new.existing_claim is not None or old.existing_claim is not None or new.class_ == old.class_
             ),

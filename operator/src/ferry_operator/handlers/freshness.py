@@ -39,7 +39,7 @@ class Freshness:
         self._refused.discard(path)
 
     def refused(self, path: str) -> None:
-        """It may not be watched: its namespace is gone, or our rights there are. It is no stale watch then."""
+        """It may not be watched: its namespace or our rights there are gone. It is no stale watch then."""
         self._answered.pop(path, None)
         self._refused.add(path)
 

@@ -40,8 +40,8 @@ async def connected(client: ApiClient, freshness: Freshness) -> kopf.AiohttpSess
 class PatientSession:
     """What kopf uses of a session. A namespace that is closed to us is asked for until it is open again.
 
-    A namespace takes its Role with it when it is deleted. kopf takes a refusal for the end of all its work, so
-    one deleted namespace of the scope would end the work on the others: it is not told.
+    A namespace takes its Role with it when it is deleted. kopf takes a refusal for the end of all its work,
+    so one deleted namespace of the scope would end the work on the others: it is not told.
     """
 
     def __init__(self, session: aiohttp.ClientSession, freshness: Freshness) -> None:

@@ -65,7 +65,7 @@ class SecretFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """Whether a volume claim has its volume, and the size that is asked for: it may have been grown by hand."""
+    """Whether a volume claim has its volume, and the size that it asks for: grown by hand, perhaps."""
 
     phase: str
     size: Quantity | None = None

@@ -17,7 +17,7 @@ from typing import Any
 from ferry_operator.labels import MANAGER
 
 _Json = Any
-_DATA = ("f:data", "f:stringData", "f:binaryData")
+_DATA = ("f:data", "f:stringData")
 _QUANTITY_MAPS = frozenset({"limits", "requests"})
 _SUFFIXES = {
     "m": Decimal("1e-3"),
@@ -44,7 +44,7 @@ def live_digest(live: Mapping[str, _Json], manager: str = MANAGER) -> bytes | No
 
 
 def data_entries(live: Mapping[str, _Json]) -> frozenset[str] | None:
-    """Names of the entries of a Secret's (or ConfigMap's) data, read from its metadata; None if that is silent.
+    """Names of the entries of a Secret's data, read from its metadata; None if that does not tell.
 
     Every entry was set by some manager, so managedFields name them all, without what they hold.
     """

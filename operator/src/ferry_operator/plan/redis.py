@@ -22,8 +22,8 @@ _UNLIMITED = 128 * 1024**2  # bytes, where the user took the memory limit away
 def build(inputs: Inputs) -> tuple[Planned, ...]:
     """Everything around the managed Redis; nothing where it is the user's.
 
-    The password stays while the cache is switched off: pods are stamped with it, and must not roll then. So does
-    the volume: a switch must not delete what a user asked to be kept.
+    The password stays while the cache is switched off: pods are stamped with it, and must not roll then.
+    So does the volume: a switch must not delete what a user asked to be kept.
     """
     cache = inputs.resource.spec.cache
     if cache.redis.external is not None:

@@ -90,7 +90,7 @@ class Reconciler:
         try:
             todo = self._plan(parsed)
         except Exception as error:  # noqa: BLE001  (whatever it is, the user learns that nothing will come)
-            _log.error("cannot plan", extra={"resource": str(key), "exception": whereabouts(error)})  # noqa: TRY400
+            _log.error("cannot plan", extra={"resource": str(key), "exception": whereabouts(error)})
             await self._report(key, parsed, (_unplannable(error),))
             return None
         taken = _Taken()

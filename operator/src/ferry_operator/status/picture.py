@@ -25,7 +25,7 @@ class Picture:
     problems: tuple[Trouble, ...] = ()
     """What keeps the operator from making it so, the first being the one to tell."""
     pending: Trouble | None = None
-    """Why the current generation is not made so yet, where nobody has to act: it passes, or is tried again."""
+    """Why the current generation is not made so yet, where nobody has to act: it passes by itself."""
     lacking: tuple[Kind, str] | None = None
     """What a request to the URL goes through and is not there, or is not ours."""
     redis_lacking: tuple[Kind, str] | None = None

@@ -260,7 +260,7 @@ async def test_a_claim_grown_by_hand_is_left_as_it_is(scene):
     assert scene.told()["Ready"] == ("True", "Serving")
 
 
-_OWNED = api_error("PATCH /x", 409, "Conflict", 'Apply failed with 1 conflict: conflict with "kubectl": .data')
+_OWNED = api_error("PATCH /x", 409, "Conflict", 'Apply failed with 1 conflict: conflict with "x": .data')
 _PASSING = api_error("PATCH /x", 409, "Conflict", "the object has been modified")
 
 

@@ -163,7 +163,10 @@ STATES = {
     "somebody else's Service before serving pods": (
         {
             "runtime": deployment(),
-            "problems": [Trouble("NameConflict", "Ingress"), Trouble("Refused", "Service", (SERVICE, "chat"))],
+            "problems": [
+                Trouble("NameConflict", "Ingress"),
+                Trouble("Refused", "Service", (SERVICE, "chat")),
+            ],
             "lacking": (SERVICE, "chat"),
         },
         {"Available": ("False", "Refused"), "Ready": ("False", "NameConflict")},
