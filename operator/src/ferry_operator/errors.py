@@ -78,6 +78,9 @@ class StepFailed(OperatorError):
         self.cause = cause
 
 
+_UNTYPED = "failed to create typed patch object"
+"""What server-side apply says of a manifest in which a field has the wrong type: with 500, and for ever."""
+
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: Invalid,
     403: Forbidden,
@@ -89,4 +92,5 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 def api_error(call: str, status: int, reason: str, message: str) -> ApiError:
     """The error class for an HTTP status of the API server."""
-    return _BY_STATUS.get(status, ApiError)(call, status, reason, message)
+    refused = status == 500 and message.startswith(_UNTYPED)
+    return (Invalid if refused else _BY_STATUS.get(status, ApiError))(call, status, reason, message)

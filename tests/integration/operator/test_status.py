@@ -177,6 +177,21 @@ def test_a_template_that_the_api_server_refuses_is_said(ferry, service):
     chat.wait("Ready", "True")
 
 
+@pytest.mark.parametrize(
+    ("field", "odd"), [("env", ["x"]), ("volumeMounts", "x"), ("resources", [1]), ("ports", [{"a": 1}])]
+)
+def test_a_template_that_is_no_pods_is_said(ferry, service, field, odd):
+    chat = service()
+    chat.wait("Ready", "True")
+    chat.apply(podTemplate={"spec": {"containers": [{"name": "runtime", field: odd}]}})
+    found = chat.wait("Ready", "False", "Refused")
+    assert "Deployment chat-runtime" in found["message"]
+    chat.wait("Stalled", "True", "Refused")
+    assert chat.condition("Available")["status"] == "True"
+    chat.apply()
+    chat.wait("Ready", "True")
+
+
 def test_events_tell_turning_points_only_once(ferry, service):
     chat = service()
     chat.wait("Ready", "True")

@@ -150,6 +150,6 @@ def _reason(data: bytes) -> tuple[str, str]:
     """Reason and message of a Status object; something in front of the API server may answer otherwise."""
     try:
         status = json.loads(data)
-        return str(status["reason"]), str(status["message"])
-    except (ValueError, TypeError, KeyError):
+        return str(status.get("reason") or "Unknown"), str(status["message"])
+    except (ValueError, TypeError, KeyError, AttributeError):
         return "Unknown", data[:200].decode(errors="replace")
