@@ -60,7 +60,7 @@ class Health:
         if not self.freshness.has(self.watched):
             return "not every watch is open yet"
         if self.freshness.closed(self.watched):
-            return "no namespace of the scope may be watched: they are gone, or their Roles are"
+            return "no namespace of the scope may be watched: each is gone, or its Role does not allow it"
         return None
 
 

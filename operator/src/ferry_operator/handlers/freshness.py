@@ -31,8 +31,8 @@ class Freshness:
         return paths <= self._answered.keys() | self._refused
 
     def closed(self, paths: frozenset[str]) -> bool:
-        """Whether all of these are refused."""
-        return paths <= self._refused
+        """Whether something of these is refused in every namespace."""
+        return {_namespace(path) for path in paths} <= {_namespace(path) for path in paths & self._refused}
 
     def seen(self, path: str) -> None:
         self._answered[path] = self._clock()
@@ -65,3 +65,8 @@ class Freshness:
 
         config.on_request_end.append(ended)
         return config
+
+
+def _namespace(path: str) -> str:
+    """The namespace that a collection's path is of, empty for all of them."""
+    return path.partition("/namespaces/")[2].partition("/")[0]
