@@ -98,8 +98,8 @@ class Quantity(str):
         number, suffix = parts.groups()
         multiplier = _MULTIPLIER.get(suffix)
         if multiplier is None:
-            exponent = Decimal(suffix[1:])
-            multiplier = Decimal(10) ** max(-_MOST_DIGITS, min(_MOST_DIGITS, exponent))
+            bound = Decimal(_MOST_DIGITS)
+            multiplier = Decimal(10) ** max(-bound, min(bound, Decimal(suffix[1:])))
         if len(number.partition(".")[0].lstrip("0")) > _MOST_DIGITS:
             return _MOST
         return min(Decimal(number) * multiplier, _MOST)

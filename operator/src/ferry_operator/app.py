@@ -85,8 +85,8 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
         api = KubernetesApi(
             client,
             metrics,
-            settings.request_timeout,
-            settings.lease_times.write,
+            timeout=settings.request_timeout,
+            write_timeout=settings.lease_times.write,
             may_write=leadership.check,
             answered=health.contact.made,
         )

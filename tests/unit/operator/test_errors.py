@@ -33,10 +33,10 @@ def test_each_answer_has_its_error(status, message, kind):
 @pytest.mark.parametrize(
     ("message", "of_fields"),
     [
-        ("Apply failed with 1 conflict: conflict with \"kubectl\": .data", True),
-        ("Apply failed with 3 conflicts: conflicts with \"kubectl\":\n- .data", True),
-        ("Operation cannot be fulfilled on secrets \"a\": the object has been modified", False),
-        ("secrets \"a\" already exists", False),
+        ('Apply failed with 1 conflict: conflict with "kubectl": .data', True),
+        ('Apply failed with 3 conflicts: conflicts with "kubectl":\n- .data', True),
+        ('Operation cannot be fulfilled on secrets "a": the object has been modified', False),
+        ('secrets "a" already exists', False),
         ("injected", False),
     ],
 )

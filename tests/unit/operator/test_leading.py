@@ -108,13 +108,15 @@ class Round:
         self.watches = watches
         self.during = during
         self.taken = 0
-        self.served = frozenset()
+        self.enough = asyncio.Event()
 
     async def take(self):
         self.taken += 1
         await asyncio.sleep(0)
         if self.taken in self.during:
             self.watches.relisted.set()
+        if self.taken > max(self.during):
+            self.enough.set()
 
 
 @pytest.mark.parametrize("during", [{1}, {1, 2}], ids=str)
@@ -133,9 +135,7 @@ async def test_a_watch_that_begins_anew_while_stock_is_taken_is_not_missed(monke
     )
     leads = asyncio.create_task(leader.lead())
     try:
-        async with asyncio.timeout(10):
-            while rounds.taken <= max(during):
-                await asyncio.sleep(0.001)
+        await asyncio.wait_for(rounds.enough.wait(), 10)
     finally:
         leads.cancel()
         await asyncio.gather(leads, return_exceptions=True)

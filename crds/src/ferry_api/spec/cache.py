@@ -27,7 +27,6 @@ from ferry_api.spec.pod import ResourceRequirements
 from ferry_api.spec.references import CertificateRef, ObjectName, RedisUrlRef
 from ferry_api.values import Duration, Quantity
 
-
 _ANEW = "remove storage, which deletes the volume with its entries, and write it again"
 
 

@@ -37,6 +37,7 @@ class KubernetesApi:
         self,
         client: ApiClient,
         metrics: Metrics,
+        *,
         timeout: float = 5.0,
         write_timeout: float = 3.0,
         may_write: Callable[[], None] = lambda: None,

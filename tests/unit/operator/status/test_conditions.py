@@ -35,7 +35,7 @@ def pod(*, ready=False, trouble=None, component="runtime"):
     return PodFacts(component=component, revision="a", ready=ready, trouble=trouble)
 
 
-def told(spec=None, runtime=None, pods=(), redis=None, problems=(), pending=None, **lacking):
+def told(spec=None, runtime=None, pods=(), redis=None, problems=(), **more):
     seen = Picture(
         resource=parse(resource(**(spec or {}))),
         runtime=runtime,
@@ -43,8 +43,7 @@ def told(spec=None, runtime=None, pods=(), redis=None, problems=(), pending=None
         runtime_pods=tuple(pods),
         redis_pods=(),
         problems=tuple(problems),
-        pending=pending,
-        **lacking,
+        **more,
     )
     found = conditions(seen)
     assert set(found) == set(ConditionType)
