@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ferry_api import crd
 from ferry_api.manifest import load_manifest
 from ferry_api.translation import to_runtime_config
-from ferry_api.validation import parse, validate
+from ferry_api.validation import parse, parse_stored, validate
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
@@ -27,6 +27,26 @@ def test_both_accept_it(valid, admission):
 def test_it_becomes_a_runtime_configuration(valid):
     config = to_runtime_config(parse(valid.manifest))
     assert config.cold.model.source == valid.manifest["spec"]["model"]["source"]
+
+
+def test_what_a_newer_crd_adds_anywhere_changes_nothing(valid, definition):
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    grown = _grown(schema, valid.manifest)
+    assert grown != valid.manifest
+    assert parse_stored(grown).spec == parse(valid.manifest).spec
+    assert validate(grown)
+
+
+def _grown(schema: dict[str, Any], value: Any) -> Any:
+    """The value with one more field in each object that the schema describes to its end."""
+    if isinstance(value, list):
+        return [_grown(schema.get("items", {}), item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fields, entries = schema.get("properties", {}), schema.get("additionalProperties", {})
+    grown = {key: _grown(fields.get(key, entries), item) for key, item in value.items()}
+    described = fields and not schema.get("x-kubernetes-preserve-unknown-fields")
+    return {**grown, "addedLater": {"a": [1]}} if described else grown
 
 
 @settings(max_examples=150, derandomize=True, deadline=None)

@@ -51,14 +51,15 @@ NOT_BUILT: Final[tuple[Limit, ...]] = (
         "oci://",
         "oci:// sources are not built in this release: copy the weights to a volume and write pvc://CLAIM/PATH",
     ),
+    # On the object: the default counts too, which nobody wrote.
     Limit(
         "scaling",
         Rule(
-            "self.minReplicas > 0 || self.controller != 'Builtin'",
-            lambda scaling: scaling.min_replicas > 0 or scaling.controller != "Builtin",
-            "scaling to zero by controller Builtin is not built in this release, as nothing would see the "
-            "request that should start a pod: write 1, or leave scaling to an External controller",
-            field="minReplicas",
+            "self.controller != 'Builtin'",
+            lambda scaling: scaling.controller != "Builtin",
+            "controller Builtin is not built in this release: write External and let an HPA or KEDA that "
+            "targets this InferenceService change replicas, or remove scaling",
+            field="controller",
         ),
     ),
 )

@@ -121,10 +121,30 @@ def at_least(low: str, example: str) -> Rules:
     )
 
 
+def only_grows(instead: str) -> Changes:
+    """A volume's size. ``instead`` says what to do about one that is too large."""
+    return Changes(
+        (
+            TransitionRule(
+                "quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",
+                lambda new, old: new.value >= old.value,
+                f"a volume can grow, not shrink: write at least the present size, or {instead}",
+            ),
+        )
+    )
+
+
 class SpecModel(BaseModel):
     """Base of every object in the resource: camelCase outside, frozen, no unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    # Hidden inputs: an error that reaches a log must not bring a manifest's values along.
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+    )
 
     RULES: ClassVar[tuple[Rule, ...]] = ()
     TRANSITIONS: ClassVar[tuple[TransitionRule, ...]] = ()

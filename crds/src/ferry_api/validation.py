@@ -50,9 +50,31 @@ def validate_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Prob
 
 
 def parse(document: Mapping[str, Any]) -> InferenceService:
-    """The typed object of a document that `validate` finds nothing wrong with, or that the API
-    server stored. Raises pydantic's ValidationError."""
+    """The typed object of a document that `validate` finds nothing wrong with. Raises pydantic's
+    ValidationError."""
     return InferenceService.model_validate(without_nulls(document), by_alias=True, by_name=False)
+
+
+def parse_stored(document: Mapping[str, Any]) -> InferenceService:
+    """The typed object of what an API server stored. Its CRD may be newer than this reader: fields that
+    are unknown here are left out. Raises pydantic's ValidationError for values that are."""
+    return parse(_known(_ROOT, document))
+
+
+def _known(shape: Shape, value: Any) -> Any:
+    if shape.kind is Kind.OBJECT and shape.model is not None and isinstance(value, Mapping):
+        shapes = {member.name: member.shape for member in _members(shape)}
+        open_ended = shape.model.model_config.get("extra") == "allow"
+        return {
+            key: _known(shapes[key], item) if key in shapes else item
+            for key, item in value.items()
+            if open_ended or key in shapes
+        }
+    if shape.item is not None and isinstance(value, Mapping):
+        return {key: _known(shape.item, item) for key, item in value.items()}
+    if shape.item is not None and isinstance(value, list):
+        return [_known(shape.item, item) for item in value]
+    return value
 
 
 def without_nulls(value: Any) -> Any:

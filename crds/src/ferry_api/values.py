@@ -16,6 +16,9 @@ QUANTITY_PATTERN: Final = (
     r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE](\+|-)?([0-9]+(\.[0-9]*)?|\.[0-9]+))?$"
 )
 
+_MOST: Final = Decimal(2**63 - 1)
+_MOST_DIGITS: Final = 1000  # more than any number between the least and the largest quantity has
+
 _DURATION = re.compile(DURATION_PATTERN)
 _DURATION_PART = re.compile(r"([0-9]{1,5})(ms|h|m|s)")
 _MILLISECONDS = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
@@ -89,14 +92,17 @@ class Quantity(str):
 
     @property
     def value(self) -> Decimal:
-        """In the base unit: bytes, cores, devices."""
+        """In the base unit: bytes, cores, devices. At most 2⁶³ - 1, as in Kubernetes, whatever is written."""
         parts = _QUANTITY_PARTS.fullmatch(self)
         assert parts is not None  # noqa: S101  (the constructor checked the whole spelling)
         number, suffix = parts.groups()
         multiplier = _MULTIPLIER.get(suffix)
         if multiplier is None:
-            multiplier = Decimal(10) ** Decimal(suffix[1:])
-        return Decimal(number) * multiplier
+            bound = Decimal(_MOST_DIGITS)
+            multiplier = Decimal(10) ** max(-bound, min(bound, Decimal(suffix[1:])))
+        if len(number.partition(".")[0].lstrip("0")) > _MOST_DIGITS:
+            return _MOST
+        return min(Decimal(number) * multiplier, _MOST)
 
     @property
     def bytes(self) -> int:

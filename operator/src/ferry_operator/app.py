@@ -85,7 +85,8 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
         api = KubernetesApi(
             client,
             metrics,
-            settings.request_timeout,
+            timeout=settings.request_timeout,
+            write_timeout=settings.lease_times.write,
             may_write=leadership.check,
             answered=health.contact.made,
         )
@@ -96,7 +97,14 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             cluster_domain=settings.cluster_domain,
             immediate_rollout=settings.rollout == Rollout.IMMEDIATE,
         )
-        reconciler = Reconciler(api, store, defaults, reporter=settings.identity, served=lambda: stock.served)
+        reconciler = Reconciler(
+            api,
+            store,
+            defaults,
+            reporter=settings.identity,
+            served=lambda: stock.served,
+            lost=stock.lose,
+        )
         watcher = Watcher(settings, store, queue, freshness=health.freshness, gone=reconciler.forget)
         leader = Leader(
             stock=stock,

@@ -5,6 +5,8 @@ Each error says what was wrong, where, and (where somebody can do something abou
 
 from __future__ import annotations
 
+from ferry_operator.kinds import Kind
+
 
 class OperatorError(Exception):
     """Root of the operator's own errors."""
@@ -21,8 +23,10 @@ class NotLeader(OperatorError):
 class Succession(OperatorError):
     """An object of a deleted InferenceService of the same name is there still; Kubernetes removes it soon."""
 
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"{kind} {name} belongs to a predecessor that is being removed")
+    def __init__(self, kind: Kind, name: str) -> None:
+        super().__init__(f"{kind.kind} {name} belongs to a predecessor that is being removed")
+        self.kind = kind
+        self.name = name
 
 
 class ApiError(OperatorError):
@@ -54,10 +58,28 @@ class NotFound(ApiError):
 class Conflict(ApiError):
     """Another field manager owns what was asked for, or a precondition no longer holds."""
 
+    @property
+    def of_fields(self) -> bool:
+        """Whether it is about fields of another manager. Else the call may succeed the next time."""
+        return self.message.startswith("Apply failed with")
+
 
 class Invalid(ApiError):
     """The API server refuses the object as it is; repeating the call will not help."""
 
+
+class StepFailed(OperatorError):
+    """One object could not be written or removed for now; it will be tried again."""
+
+    def __init__(self, kind: Kind, name: str, cause: ApiError) -> None:
+        super().__init__(f"{kind} {name}: {cause}")
+        self.kind = kind
+        self.name = name
+        self.cause = cause
+
+
+_UNTYPED = "failed to create typed patch object"
+"""What server-side apply says of a manifest in which a field has the wrong type: with 500, and for ever."""
 
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: Invalid,
@@ -70,4 +92,5 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 def api_error(call: str, status: int, reason: str, message: str) -> ApiError:
     """The error class for an HTTP status of the API server."""
-    return _BY_STATUS.get(status, ApiError)(call, status, reason, message)
+    refused = status == 500 and message.startswith(_UNTYPED)
+    return (Invalid if refused else _BY_STATUS.get(status, ApiError))(call, status, reason, message)

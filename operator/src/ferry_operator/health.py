@@ -59,6 +59,8 @@ class Health:
             return "the API server does not answer"
         if not self.freshness.has(self.watched):
             return "not every watch is open yet"
+        if self.freshness.closed(self.watched):
+            return "no namespace of the scope may be watched: each is gone, or its Role does not allow it"
         return None
 
 

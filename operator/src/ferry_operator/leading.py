@@ -8,9 +8,10 @@ import time
 
 from ferry_operator import labels
 from ferry_operator.clients.api import KubernetesApi
-from ferry_operator.errors import ApiError, NotLeader
+from ferry_operator.errors import ApiError, Forbidden, NotFound, NotLeader
 from ferry_operator.handlers.watching import Watcher
 from ferry_operator.kinds import CHILDREN, INFERENCE_SERVICE, OPTIONAL, Kind
+from ferry_operator.logs import whereabouts
 from ferry_operator.metrics import Metrics
 from ferry_operator.observing.facts import observe
 from ferry_operator.observing.store import Key, Store
@@ -31,18 +32,55 @@ class Stock:
         self._store = store
         self._settings = settings
         self._metrics = metrics
+        self._closed: set[str] = set()
         self.served: frozenset[Kind] = frozenset()
 
+    def lose(self, kind: Kind) -> None:
+        """The API server does not know an optional kind any more."""
+        self.served -= {kind}
+
     async def take(self) -> None:
-        """:raises ApiError: when a list could not be had; what was listed before it is kept."""
+        """A namespace that may not be read is passed by: it may be gone, and its Role with it.
+
+        :raises ApiError: when a list could not be had; what was listed before it is kept.
+        """
         self.served = frozenset([kind for kind in OPTIONAL if await self._api.serves(kind)])
-        absent = frozenset(OPTIONAL) - self.served
         for namespace in self._settings.namespaces or (None,):
-            for kind in CHILDREN:
-                if kind not in absent:
-                    await self._children(kind, namespace)
-            await self._resources(namespace)
+            try:
+                await self._everything(namespace)
+            except Forbidden as error:
+                if namespace is None:
+                    raise
+                self._close(namespace, error)
+            else:
+                self._open(namespace)
         self._metrics.services.set(len(self._store))
+        self._metrics.closed_namespaces.set(len(self._closed))
+
+    def _close(self, namespace: str, error: Forbidden) -> None:
+        if namespace not in self._closed:
+            _log.warning(
+                "a namespace of the scope may not be read: nothing is done there",
+                extra={"namespace": namespace, "error": str(error)},
+            )
+        self._closed.add(namespace)
+
+    def _open(self, namespace: str | None) -> None:
+        if namespace in self._closed:
+            self._closed.discard(namespace)
+            _log.info("a namespace of the scope may be read again", extra={"namespace": namespace})
+
+    async def _everything(self, namespace: str | None) -> None:
+        for kind in CHILDREN:
+            if kind in OPTIONAL and kind not in self.served:
+                continue
+            try:
+                await self._children(kind, namespace)
+            except NotFound:
+                if kind not in OPTIONAL:
+                    raise
+                self.lose(kind)  # its CRD was removed since it was asked for
+        await self._resources(namespace)
 
     async def _children(self, kind: Kind, namespace: str | None) -> None:
         found, version = [], 0
@@ -91,7 +129,6 @@ class Leader:
 
     async def _keep_taking_stock(self) -> None:
         while True:
-            self._watcher.relisted.clear()
             try:
                 async with asyncio.timeout(self._settings.resync_seconds):
                     await self._watcher.relisted.wait()
@@ -102,6 +139,8 @@ class Leader:
 
     async def _take_stock(self) -> None:
         while True:
+            # Before, not afterwards: a watch that begins anew meanwhile may be of what was listed already.
+            self._watcher.relisted.clear()
             try:
                 await self._stock.take()
                 break
@@ -136,10 +175,10 @@ class Leader:
                 "reconcile failed", extra={**context, "error": str(error), "retry_in": round(delay, 2)}
             )
             return None
-        except Exception:  # noqa: BLE001  (one resource must not end the work on the others)
+        except Exception as error:  # noqa: BLE001  (one resource must not end the work on the others)
             self._metrics.reconcile_errors.labels("Bug").inc()
             self._queue.failed(key)
-            _log.exception("reconcile failed unexpectedly", extra=context)
+            _log.error("reconcile failed unexpectedly", extra={**context, "exception": whereabouts(error)})
             return None
         finally:
             self._metrics.reconcile_seconds.observe(time.perf_counter() - started)

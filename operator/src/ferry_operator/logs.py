@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import traceback
 from datetime import UTC, datetime
+from pathlib import Path
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_FRAMES = 8
 _LIBRARIES = ("kopf", "kubernetes", "aiohttp", "asyncio")
 
 
@@ -25,6 +28,13 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
+
+
+def whereabouts(error: BaseException) -> str:
+    """An exception's type and the way to it, without its text: that may quote what an object holds."""
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    way = " > ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    return f"{type(error).__name__}: {way}"
 
 
 def configure(level: str) -> None:

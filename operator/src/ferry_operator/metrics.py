@@ -55,6 +55,11 @@ class Metrics:
         self.services = Gauge(
             "ferry_operator_inferenceservices", "InferenceServices in scope.", registry=self.registry
         )
+        self.closed_namespaces = Gauge(
+            "ferry_operator_closed_namespaces",
+            "Namespaces of the scope that may not be read: gone, or without the operator's Role.",
+            registry=self.registry,
+        )
 
     def exposition(self) -> bytes:
         """The text format, version 0.0.4."""

@@ -21,7 +21,7 @@ class Rollout(StrEnum):
     """When a new release's runtime image reaches running services."""
 
     ON_CHANGE = "OnChange"
-    """With the next change that replaces pods anyway; an upgrade of the operator alone rolls nothing."""
+    """With the next change of the cold configuration, which loads the weights anew anyway."""
     IMMEDIATE = "Immediate"
 
 
@@ -32,6 +32,11 @@ class LeaseTimes:
     lease: int = 8
     renew: int = 5
     retry: int = 1
+
+    @property
+    def write(self) -> int:
+        """How long one write may be under way: sent in the last moment, it ends before another may lead."""
+        return self.lease - self.renew
 
 
 @dataclass(frozen=True)

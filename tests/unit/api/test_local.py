@@ -31,7 +31,7 @@ APPLIED = {
 
 WRITTEN: dict[str, Any] = {
     "replicas": 2,
-    "scaling": {"maxReplicas": 2},
+    "scaling": {"controller": "External", "maxReplicas": 2},
     "suspend": True,
     "resources": {"limits": {"nvidia.com/gpu": 1}},
     "resourceClaims": [{"name": "a", "resourceClaimName": "b"}],

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from ferry_api.limits import NOT_BUILT
 from ferry_api.resource import InferenceService, ObjectMeta
@@ -11,7 +12,7 @@ from ferry_api.spec import InferenceServiceSpec
 from ferry_api.spec.model import ModelSpec
 from ferry_api.spec.serving import BatchingSpec
 from ferry_api.status import ConditionType
-from ferry_api.validation import parse, validate
+from ferry_api.validation import parse, parse_stored, validate
 from ferry_api.values import Duration
 
 
@@ -37,9 +38,9 @@ def test_a_typing_mistake_hides_no_broken_rule_elsewhere():
 
 
 def test_a_rule_over_two_fields_waits_until_both_have_their_type():
-    both = {"minReplicas": 5, "maxReplicas": 2}
+    both = {"controller": "External", "minReplicas": 5, "maxReplicas": 2}
     assert [problem.path for problem in validate(manifest(scaling=both))] == ["spec.scaling.minReplicas"]
-    broken = {"minReplicas": 5, "maxReplicas": "2"}
+    broken = {"controller": "External", "minReplicas": 5, "maxReplicas": "2"}
     assert [problem.path for problem in validate(manifest(scaling=broken))] == ["spec.scaling.maxReplicas"]
 
 
@@ -89,6 +90,34 @@ def test_a_status_with_fields_of_a_newer_release_is_read():
     assert ready is not None
     assert ready.reason == "Serving"
     assert service.status.condition(ConditionType.AVAILABLE) is None
+
+
+def test_fields_of_a_newer_crd_are_left_out_of_what_was_stored():
+    stored = manifest(
+        cache={"ttl": "2h", "tier": "warm"},
+        adapters=[{"name": "a"}],
+        tolerations=[{"operator": "Exists", "weight": 1}],
+        podTemplate={"spec": {"hostNetwork": True, "containers": [{"name": "runtime", "stdin": True}]}},
+        affinity={"podAffinity": {"anything": 1}},
+    )
+    service = parse_stored(stored)
+    assert str(service.spec.cache.ttl) == "2h"
+    assert service.spec.tolerations[0].operator == "Exists"
+    written = service.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert "adapters" not in written
+    # Kubernetes' own types are passed on whole.
+    assert written["podTemplate"]["spec"]["hostNetwork"] is True
+    assert written["podTemplate"]["spec"]["containers"][0]["stdin"] is True
+    assert written["affinity"] == {"podAffinity": {"anything": 1}}
+    with pytest.raises(ValidationError):
+        parse(stored)
+
+
+def test_an_error_does_not_carry_the_manifests_values():
+    with pytest.raises(ValidationError) as raised:
+        parse_stored(manifest(engine={"env": [{"name": "TOKEN", "value": ["hunter2"]}]}))
+    assert "hunter2" not in str(raised.value)
+    assert "hunter2" not in repr(raised.value)
 
 
 def test_every_limit_stands_on_a_field():

@@ -99,6 +99,18 @@ def test_quantities_agree_with_the_kubernetes_client(number, suffix):
     assert Quantity(text).value == parse_quantity(text)
 
 
+@pytest.mark.parametrize("text", ["1e5000", "1E999999999999", "9" * 5000, "10E", "9e180", "99999Ei"])
+def test_quantities_past_kubernetes_largest_are_the_largest(text):
+    assert Quantity(text).value == 2**63 - 1
+    assert Quantity(text).bytes == 2**63 - 1
+
+
+@pytest.mark.parametrize("text", ["1e-5000", "1e-999999999999", "0." + "0" * 5000 + "1", "0e5000"])
+def test_quantities_below_any_sense_are_almost_nothing(text):
+    assert Quantity(text).value < Decimal("1e-9")
+    assert Quantity(text).bytes == 0
+
+
 def test_bytes_are_whole():
     assert Quantity("1.5Ki").bytes == 1536
     assert Quantity("1500m").bytes == 1

@@ -64,3 +64,42 @@ def test_the_watch_of_a_kind_that_went_away_does_not_count(health, clock):
     health.freshness.seen("/a")
     health.contact.made()
     assert health.alive() is None
+
+
+_PODS_OF_A, _SECRETS_OF_A = "/api/v1/namespaces/a/pods", "/api/v1/namespaces/a/secrets"
+_PODS_OF_B, _SECRETS_OF_B = "/api/v1/namespaces/b/pods", "/api/v1/namespaces/b/secrets"
+
+
+@pytest.fixture
+def scoped(clock):
+    watched = frozenset({_PODS_OF_A, _SECRETS_OF_A, _PODS_OF_B, _SECRETS_OF_B})
+    made = Health(Freshness(clock), Contact(clock), watched)
+    for path in watched:
+        made.freshness.seen(path)
+    made.contact.made()
+    return made
+
+
+def test_a_namespace_that_may_not_be_watched_is_neither_missing_nor_stale(scoped, clock):
+    scoped.freshness.refused(_PODS_OF_B)
+    scoped.freshness.refused(_SECRETS_OF_B)
+    for _ in range(2):
+        clock.now += 170
+        scoped.freshness.seen(_PODS_OF_A)
+        scoped.freshness.seen(_SECRETS_OF_A)
+    scoped.contact.made()
+    assert scoped.ready() is None
+    assert scoped.alive() is None
+    scoped.freshness.seen(_PODS_OF_B)
+    clock.now += 181
+    scoped.contact.made()
+    assert "silent" in scoped.alive()
+
+
+def test_a_namespace_is_open_when_all_of_it_may_be_watched(scoped):
+    scoped.freshness.refused(_PODS_OF_A)
+    assert scoped.ready() is None
+    scoped.freshness.refused(_SECRETS_OF_B)
+    assert "Role" in scoped.ready()
+    scoped.freshness.seen(_SECRETS_OF_B)
+    assert scoped.ready() is None

@@ -17,21 +17,36 @@ from ferry_api.schema import (
     Rules,
     SpecModel,
     Text,
+    TransitionRule,
     at_least,
     between,
     matches,
+    only_grows,
 )
 from ferry_api.spec.pod import ResourceRequirements
 from ferry_api.spec.references import CertificateRef, ObjectName, RedisUrlRef
 from ferry_api.values import Duration, Quantity
 
+_ANEW = "remove storage, which deletes the volume with its entries, and write it again"
+
 
 class RedisStorage(SpecModel):
     """A volume for the managed Redis, so that entries survive its restart."""
 
-    size: Annotated[Quantity, at_least("64Mi", "1Gi")] = Field(description="Size of the volume.")
+    size: Annotated[Quantity, at_least("64Mi", "1Gi"), only_grows(_ANEW)] = Field(
+        description="Size of the volume. It can grow, not shrink."
+    )
     class_: ObjectName | None = Field(
         None, alias="class", description="StorageClass of the claim; unset: the cluster's default."
+    )
+
+    TRANSITIONS = (
+        TransitionRule(
+            "has(self.class) == has(oldSelf.class) && (!has(self.class) || self.class == oldSelf.class)",
+            lambda new, old: new.class_ == old.class_,
+            f"the class of a claimed volume cannot be changed: restore it, or {_ANEW}",
+            field="class",
+        ),
     )
 
 

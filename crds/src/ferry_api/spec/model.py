@@ -9,7 +9,17 @@ from typing import Annotated
 from pydantic import Field
 
 from ferry_api.runtime_config import DType, Quantization
-from ferry_api.schema import Changes, Int, Rule, Rules, SpecModel, Text, TransitionRule, at_least, matches
+from ferry_api.schema import (
+    Int,
+    Rule,
+    Rules,
+    SpecModel,
+    Text,
+    TransitionRule,
+    at_least,
+    matches,
+    only_grows,
+)
 from ferry_api.spec.references import HubTokenRef, ObjectName
 from ferry_api.values import Quantity
 
@@ -45,30 +55,11 @@ class ModelStorage(SpecModel):
     size: Annotated[
         Quantity | None,
         at_least("64Mi", "10Gi"),
-        Changes(
-            (
-                TransitionRule(
-                    "quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0",
-                    lambda new, old: new.value >= old.value,
-                    "a volume can grow, not shrink: write at least the present size, or name another "
-                    "volume in existingClaim",
-                ),
-            )
-        ),
+        only_grows("name another volume in existingClaim"),
     ] = Field(None, description="Size of the volume that the operator claims. It can grow, not shrink.")
-    class_: Annotated[
-        ObjectName | None,
-        Changes(
-            (
-                TransitionRule(
-                    "self == oldSelf",
-                    lambda new, old: new == old,
-                    "the class of a claimed volume cannot be changed: restore it, or claim a volume "
-                    "of the other class yourself and name it in existingClaim",
-                ),
-            )
-        ),
-    ] = Field(None, alias="class", description="StorageClass of the claim; unset: the cluster's default.")
+    class_: ObjectName | None = Field(
+        None, alias="class", description="StorageClass of the claim; unset: the cluster's default."
+    )
     access_mode: AccessMode = Field(
         AccessMode.READ_WRITE_ONCE,
         description="Access mode of the claim. With ReadWriteOnce an update stops the old pod before "
@@ -95,7 +86,18 @@ class ModelStorage(SpecModel):
             field="class",
         ),
     )
+    # On the object, not on the fields: a rule on a field does not see it come or go.
     TRANSITIONS = (
+        TransitionRule(
+            "has(self.existingClaim) || has(oldSelf.existingClaim) || "
+            "(has(self.class) == has(oldSelf.class) && (!has(self.class) || self.class == oldSelf.class))",
+            lambda new, old: (
+                new.existing_claim is not None or old.existing_claim is not None or new.class_ == old.class_
+            ),
+            "the class of a claimed volume cannot be changed: restore it, or claim a volume of the other "
+            "class yourself and name it in existingClaim",
+            field="class",
+        ),
         TransitionRule(
             "has(self.existingClaim) || has(oldSelf.existingClaim) || self.accessMode == oldSelf.accessMode",
             lambda new, old: (

@@ -30,20 +30,23 @@ class KubernetesApi:
     """A thin, typed face over one connection.
 
     `may_write` is asked before each write and raises where writing is not allowed (any more); `answered` is
-    told of every answer, errors included.
+    told of every answer, errors included. Timeouts are in seconds, for a whole call.
     """
 
     def __init__(
         self,
         client: ApiClient,
         metrics: Metrics,
+        *,
         timeout: float = 5.0,
+        write_timeout: float = 3.0,
         may_write: Callable[[], None] = lambda: None,
         answered: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._metrics = metrics
         self._timeout = timeout
+        self._write_timeout = write_timeout
         self._may_write = may_write
         self._answered = answered
 
@@ -126,7 +129,7 @@ class KubernetesApi:
         headers = {"Accept": accept or "application/json", "Content-Type": content_type}
         status = 0
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._timeout if method == "GET" else self._write_timeout):
                 request = await self._client.param_serialize(
                     method, path, None, query or [], headers, body, auth_settings=["BearerToken"]
                 )
@@ -148,6 +151,6 @@ def _reason(data: bytes) -> tuple[str, str]:
     """Reason and message of a Status object; something in front of the API server may answer otherwise."""
     try:
         status = json.loads(data)
-        return str(status["reason"]), str(status["message"])
-    except (ValueError, TypeError, KeyError):
+        return str(status.get("reason") or "Unknown"), str(status["message"])
+    except (ValueError, TypeError, KeyError, AttributeError):
         return "Unknown", data[:200].decode(errors="replace")

@@ -24,13 +24,24 @@ class Freshness:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._answered: dict[str, float] = {}
+        self._refused: set[str] = set()
 
     def has(self, paths: frozenset[str]) -> bool:
-        """Whether each of these was answered at least once."""
-        return paths <= self._answered.keys()
+        """Whether each of these was answered at least once, if only with a refusal."""
+        return paths <= self._answered.keys() | self._refused
+
+    def closed(self, paths: frozenset[str]) -> bool:
+        """Whether something of these is refused in every namespace."""
+        return {_namespace(path) for path in paths} <= {_namespace(path) for path in paths & self._refused}
 
     def seen(self, path: str) -> None:
         self._answered[path] = self._clock()
+        self._refused.discard(path)
+
+    def refused(self, path: str) -> None:
+        """It may not be watched: its namespace or our rights there are gone. It is no stale watch then."""
+        self._answered.pop(path, None)
+        self._refused.add(path)
 
     def age(self, paths: frozenset[str]) -> float | None:
         """Seconds since the stalest of these watches was answered; None before the first answer.
@@ -54,3 +65,8 @@ class Freshness:
 
         config.on_request_end.append(ended)
         return config
+
+
+def _namespace(path: str) -> str:
+    """The namespace that a collection's path is of, empty for all of them."""
+    return path.partition("/namespaces/")[2].partition("/")[0]

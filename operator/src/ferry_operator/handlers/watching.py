@@ -6,26 +6,20 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import logging
-import os
 from collections.abc import Callable
 from typing import Any, cast
 
-import aiohttp
 import kopf
 from kubernetes.aio.client import ApiClient
 
 from ferry_operator import labels
 from ferry_operator.handlers.freshness import ROUND_SECONDS, Freshness
+from ferry_operator.handlers.session import connected
 from ferry_operator.kinds import CHILDREN, INFERENCE_SERVICE, Kind
 from ferry_operator.observing.facts import observe
 from ferry_operator.observing.store import Store
 from ferry_operator.reconciling.queue import KeyedQueue
 from ferry_operator.settings import Settings
-
-_log = logging.getLogger(__name__)
-_TOKEN_LIFE = datetime.timedelta(minutes=10)  # then a pod's rotated token is read again
 
 
 class Watcher:
@@ -70,7 +64,7 @@ class Watcher:
 
         @kopf.on.login(registry=registry)
         async def login(**_: Any) -> kopf.AiohttpSession:
-            return await _session(client, self._freshness)
+            return await connected(client, self._freshness)
 
         self._on_resource(registry)
         for kind in CHILDREN:
@@ -100,7 +94,8 @@ class Watcher:
             if event["type"] == "DELETED":
                 self._queue.add(self._store.drop_child(observed))
             else:
-                self._queue.add(self._store.put_child(observed))
+                for key in self._store.put_child(observed):
+                    self._queue.add(key)
 
     def _note_relisting(self, event: kopf.RawEvent) -> None:
         if event["type"] is None:
@@ -143,21 +138,3 @@ def _kopf_settings(settings: Settings) -> kopf.OperatorSettings:
     for kind in CHILDREN:
         configured.watching.label_selectors[kind.group, kind.version, kind.plural] = labels.WATCHED
     return configured
-
-
-async def _session(client: ApiClient, freshness: Freshness) -> kopf.AiohttpSession:
-    """kopf's own connection, with the same server and credentials as the client's."""
-    configuration = client.configuration
-    authentication = (await configuration.auth_settings()).get("BearerToken")
-    headers = {authentication["key"]: authentication["value"]} if authentication else {}
-    session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=client.rest_client.ssl_context),
-        headers=headers,
-        trace_configs=[freshness.trace()],
-    )
-    rotates = bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
-    return kopf.AiohttpSession(
-        aiohttp_session=session,
-        server=configuration.host,
-        expiration=datetime.datetime.now(datetime.UTC) + _TOKEN_LIFE if rotates else None,
-    )

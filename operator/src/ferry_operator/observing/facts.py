@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ferry_api.values import Quantity
 from ferry_operator import labels
 from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, POD, REPLICA_SET, SECRET, VOLUME_CLAIM, Kind
 from ferry_operator.observing.ownership import live_digest
@@ -64,9 +65,10 @@ class SecretFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """Whether a volume claim has its volume."""
+    """Whether a volume claim has its volume, and the size that it asks for: grown by hand, perhaps."""
 
     phase: str
+    size: Quantity | None = None
 
 
 Facts = DeploymentFacts | PodFacts | ReplicaSetFacts | SecretFacts | ClaimFacts | None
@@ -83,7 +85,7 @@ class Observed:
     version: int
     """The resourceVersion: later states of one object have larger ones."""
     service: str
-    """Name of the InferenceService that the label names."""
+    """Name of the InferenceService that it belongs to."""
     owner: str | None
     """Uid of the InferenceService that is its controller."""
     deleting: bool
@@ -92,10 +94,13 @@ class Observed:
 
 
 def observe(kind: Kind, live: Manifest) -> Observed | None:
-    """What there is to know about a live object; None if neither label nor owner names its service."""
+    """What there is to know about a live object; None if neither owner nor label names its service.
+
+    The owner's word counts: a label that somebody edits must not move an object out of its owner's sight.
+    """
     metadata = live["metadata"]
     holder = _controller(live)
-    service = metadata.get("labels", {}).get(labels.SERVICE, holder.get("name"))
+    service = holder.get("name") or metadata.get("labels", {}).get(labels.SERVICE)
     if service is None:
         return None
     return Observed(
@@ -140,8 +145,14 @@ def _facts(kind: Kind, live: Manifest) -> Facts:
     if kind == SECRET:
         return SecretFacts(_fingerprint(live))
     if kind == VOLUME_CLAIM:
-        return ClaimFacts(live.get("status", {}).get("phase", "Pending"))
+        return _claim(live)
     return None
+
+
+def _claim(live: Manifest) -> ClaimFacts:
+    size = str(live["spec"].get("resources", {}).get("requests", {}).get("storage", ""))
+    phase = live.get("status", {}).get("phase", "Pending")
+    return ClaimFacts(phase, Quantity(size) if Quantity.is_valid(size) else None)
 
 
 def _deployment(live: Manifest) -> DeploymentFacts:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from typing import Any
 
 from ferry_operator.labels import MANAGER
 
 _Json = Any
+_DATA = ("f:data", "f:stringData")
 _QUANTITY_MAPS = frozenset({"limits", "requests"})
 _SUFFIXES = {
     "m": Decimal("1e-3"),
@@ -40,6 +41,18 @@ def live_digest(live: Mapping[str, _Json], manager: str = MANAGER) -> bytes | No
         ):
             return _digest(_cut(entry["fieldsV1"], live))
     return None
+
+
+def data_entries(live: Mapping[str, _Json]) -> frozenset[str] | None:
+    """Names of the entries of a Secret's data, read from its metadata; None if that does not tell.
+
+    Every entry was set by some manager, so managedFields name them all, without what they hold.
+    """
+    managers = [entry.get("fieldsV1") or {} for entry in live["metadata"].get("managedFields", ())]
+    if not any(managers):
+        return None
+    paths = {path for fields in managers for part in _DATA for path in fields.get(part, ())}
+    return frozenset(path.removeprefix("f:") for path in paths if path.startswith("f:"))
 
 
 def _digest(content: _Json) -> bytes:
@@ -92,7 +105,7 @@ def _canonical(value: _Json, within: str = "") -> _Json:
 
 def _spelled(text: _Json) -> _Json:
     number = quantity(text) if isinstance(text, str | int | float) else None
-    return text if number is None else str(number.normalize())
+    return text if number is None else str(number)
 
 
 def quantity(text: str | int | float) -> Decimal | None:
@@ -105,6 +118,6 @@ def quantity(text: str | int | float) -> Decimal | None:
     else:
         number, factor = spelled, Decimal(1)
     try:
-        return Decimal(number) * factor
-    except InvalidOperation:
+        return (Decimal(number) * factor).normalize()
+    except DecimalException:
         return None

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ferry_operator.kinds import Kind
+
 _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 _LENGTH = 256  # characters of a message that are kept
 HOPELESS = frozenset(
@@ -29,6 +31,8 @@ class Trouble:
 
     reason: str
     message: str
+    about: tuple[Kind, str] | None = None
+    """Kind and name of the object that could not be had, if it is one."""
 
 
 def trouble(pod: Mapping[str, Any]) -> Trouble | None:
@@ -42,10 +46,10 @@ def trouble(pod: Mapping[str, Any]) -> Trouble | None:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return Trouble(
                 condition.get("reason", "Unschedulable"),
-                _cut(f"Unschedulable: {condition.get('message', 'no node fits')}"),
+                cut(f"Unschedulable: {condition.get('message', 'no node fits')}"),
             )
     if status.get("phase") == "Failed":
-        return Trouble(status.get("reason", "PodFailed"), _cut(status.get("message", "the pod failed")))
+        return Trouble(status.get("reason", "PodFailed"), cut(status.get("message", "the pod failed")))
     return None
 
 
@@ -64,14 +68,14 @@ def _container_trouble(container: Mapping[str, Any]) -> Trouble | None:
             return _out_of_memory(name)
         if reason == "CrashLoopBackOff":
             message = _ended(last) or message
-        return Trouble(reason, _cut(f"container {name}: {reason}: {message}".rstrip(": ")))
+        return Trouble(reason, cut(f"container {name}: {reason}: {message}".rstrip(": ")))
     ended = container.get("state", {}).get("terminated") or {}
     if ended.get("reason") == "OOMKilled" or (
         not container.get("ready") and last.get("reason") == "OOMKilled"
     ):
         return _out_of_memory(name)
     if ended and ended.get("exitCode", 0) != 0:
-        return Trouble("ContainerFailed", _cut(f"container {name}: {_ended(ended)}"))
+        return Trouble("ContainerFailed", cut(f"container {name}: {_ended(ended)}"))
     return None
 
 
@@ -89,5 +93,6 @@ def _ended(terminated: Mapping[str, Any]) -> str:
     return f"exit code {terminated.get('exitCode')}" + (f": {words}" if words else "")
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """At most as much of a message of others as is worth keeping."""
     return text if len(text) <= _LENGTH else text[: _LENGTH - 1] + "…"

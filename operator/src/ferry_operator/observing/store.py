@@ -30,6 +30,8 @@ class Store:
     def __init__(self) -> None:
         self._resources: dict[Key, Resource] = {}
         self._children: dict[Key, dict[tuple[Kind, str], Observed]] = {}
+        self._holders: dict[tuple[Kind, str, str], Key] = {}
+        """Whose child an object is, by kind, namespace and name: one's at a time."""
 
     def __len__(self) -> int:
         return len(self._resources)
@@ -58,23 +60,34 @@ class Store:
             del self._resources[key]
         return key
 
-    def put_child(self, child: Observed) -> Key:
+    def put_child(self, child: Observed) -> set[Key]:
+        """Returns whom it concerns: two, when a child has changed hands."""
         key = Key(child.namespace, child.service)
-        known = self._children.get(key, {}).get((child.kind, child.name))
-        if known is None or known.version <= child.version:
-            self._children.setdefault(key, {})[child.kind, child.name] = child
-        return key
+        former = self._holders.get((child.kind, child.namespace, child.name), key)
+        known = self.children(former).get((child.kind, child.name))
+        if known is not None and known.version > child.version:
+            return {former}
+        if known is not None and former != key:
+            self._remove(former, known)
+        self._children.setdefault(key, {})[child.kind, child.name] = child
+        self._holders[child.kind, child.namespace, child.name] = key
+        return {former, key}
 
     def drop_child(self, child: Observed) -> Key:
         """Forget a deleted child, unless one of the same name has been made since."""
-        key = Key(child.namespace, child.service)
-        children = self._children.get(key, {})
-        known = children.get((child.kind, child.name))
+        named = Key(child.namespace, child.service)
+        key = self._holders.get((child.kind, child.namespace, child.name), named)
+        known = self.children(key).get((child.kind, child.name))
         if known is not None and known.uid == child.uid:
-            del children[child.kind, child.name]
-            if not children:
-                del self._children[key]
+            self._remove(key, known)
         return key
+
+    def _remove(self, key: Key, known: Observed) -> None:
+        children = self._children[key]
+        del children[known.kind, known.name]
+        if not children:
+            del self._children[key]
+        del self._holders[known.kind, known.namespace, known.name]
 
     def keep_resources(self, listed: Iterable[Resource], namespace: str | None, version: int) -> set[Key]:
         """Take in a whole list of a namespace (or of all), as it was at a version; returns what was gone.

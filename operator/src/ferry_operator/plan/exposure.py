@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ferry_operator import labels
-from ferry_operator.kinds import HTTP_ROUTE, INGRESS, SERVICE, SERVICE_MONITOR
+from ferry_operator.kinds import HTTP_ROUTE, INGRESS, SERVICE, SERVICE_MONITOR, Kind
 from ferry_operator.labels import Component
 from ferry_operator.plan import names
 from ferry_operator.plan.inputs import Inputs
@@ -42,10 +42,21 @@ def url(inputs: Inputs) -> str:
     if network.ingress is not None:
         scheme = "https" if network.ingress.tls_secret_name else "http"
         return f"{scheme}://{network.ingress.host}"
-    if network.http_route is not None and network.http_route.hostnames:
+    if network.http_route is not None and network.http_route.hostnames and HTTP_ROUTE in inputs.served:
         return f"http://{network.http_route.hostnames[0]}"
     namespace = inputs.resource.metadata.namespace
     return f"http://{names.service(inputs.name)}.{namespace}.svc.{inputs.defaults.cluster_domain}"
+
+
+def way_in(inputs: Inputs) -> tuple[tuple[Kind, str], ...]:
+    """The objects that a request to `url` goes through: without each of them nobody is reached there."""
+    network, name = inputs.resource.spec.network, names.service(inputs.name)
+    found = [(SERVICE, name)]
+    if network.ingress is not None:
+        found.append((INGRESS, name))
+    elif network.http_route is not None and network.http_route.hostnames and HTTP_ROUTE in inputs.served:
+        found.append((HTTP_ROUTE, name))
+    return tuple(found)
 
 
 def _service(inputs: Inputs) -> Manifest:

@@ -37,7 +37,7 @@ def _weights(inputs: Inputs) -> tuple[Planned, ...]:
     manifest = inputs.manifest(VOLUME_CLAIM, names.weights(inputs.name), Component.RUNTIME, owned=owned)
     manifest["spec"] = {
         "accessModes": [storage.access_mode.value],
-        "resources": {"requests": {"storage": str(storage.size)}},
+        "resources": {"requests": {"storage": inputs.claim_size(names.weights(inputs.name), storage.size)}},
     }
     if storage.class_ is not None:
         manifest["spec"]["storageClassName"] = storage.class_

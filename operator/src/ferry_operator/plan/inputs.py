@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from ferry_api.resource import InferenceService
+from ferry_api.values import Quantity
 from ferry_operator import labels
 from ferry_operator.kinds import INFERENCE_SERVICE, Kind
 from ferry_operator.labels import Component
@@ -43,6 +45,8 @@ class Inputs:
     redis_in_use: InUse | None = None
     redis_auth: str | None = None
     """Fingerprint of the generated Redis Secret, once there is one."""
+    claimed: Mapping[str, Quantity] = field(default_factory=dict)
+    """Sizes of the volume claims that there are, by name."""
 
     @property
     def name(self) -> str:
@@ -51,6 +55,11 @@ class Inputs:
     @property
     def uid(self) -> str:
         return self.resource.metadata.uid or ""
+
+    def claim_size(self, name: str, wanted: Quantity) -> str:
+        """The size to ask for. No claim can shrink, so what one has been grown to by hand is kept."""
+        claimed = self.claimed.get(name, wanted)
+        return str(max(wanted, claimed, key=lambda size: size.value))
 
     def metadata(self, name: str, component: Component, *, owned: bool = True) -> Manifest:
         """Metadata of one of this resource's objects."""

@@ -1,7 +1,8 @@
 """Strategic merge of a part of a pod template over another, as `kubectl patch` does it.
 
 Maps merge by key; lists whose entries have an identity merge by it, with new entries at the end; other lists
-are replaced. Nothing can be removed, only changed.
+are replaced. Nothing can be removed, only changed. What has another shape than Kubernetes' is passed on as it
+is: the API server says what is wrong with it.
 Keys: https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/#podspec-v1-core (patchMergeKey).
 """
 
@@ -35,6 +36,8 @@ def merged(base: Any, patch: Any, field: str = "") -> Any:
 
 
 def _merged_list(base: Sequence[Any], patch: Sequence[Any], key: str) -> list[Any]:
+    if not all(isinstance(item, Mapping) and isinstance(item.get(key), str | int) for item in patch):
+        return list(patch)
     changes = {item.get(key): item for item in patch}
     result = [merged(item, changes.pop(item.get(key), {})) for item in base]
     return [*result, *changes.values()]

@@ -23,6 +23,7 @@ def build(inputs: Inputs) -> tuple[Planned, ...]:
     """Everything around the managed Redis; nothing where it is the user's.
 
     The password stays while the cache is switched off: pods are stamped with it, and must not roll then.
+    So does the volume: a switch must not delete what a user asked to be kept.
     """
     cache = inputs.resource.spec.cache
     if cache.redis.external is not None:
@@ -30,11 +31,10 @@ def build(inputs: Inputs) -> tuple[Planned, ...]:
     managed = cache.redis.managed or ManagedRedis()
     secret = inputs.manifest(SECRET, names.redis(inputs.name), Component.REDIS)
     password = Planned({**secret, "type": "Opaque"}, Policy.CREATE_ONCE, Generated.REDIS_PASSWORD)
+    claim = () if managed.storage is None else (Planned(_claim(inputs, managed)),)
     if not cache.enabled:
-        return (password,)
-    found = [password, Planned(_service(inputs)), Planned(_deployment(inputs, managed))]
-    if managed.storage is not None:
-        found.append(Planned(_claim(inputs, managed)))
+        return (password, *claim)
+    found = [password, *claim, Planned(_service(inputs)), Planned(_deployment(inputs, managed))]
     if inputs.resource.spec.network.network_policy.enabled:
         found.append(Planned(_network_policy(inputs)))
     return tuple(found)
@@ -133,7 +133,9 @@ def _claim(inputs: Inputs, managed: ManagedRedis) -> Manifest:
     manifest = inputs.manifest(VOLUME_CLAIM, names.redis(inputs.name), Component.REDIS)
     manifest["spec"] = {
         "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": str(managed.storage.size)}},
+        "resources": {
+            "requests": {"storage": inputs.claim_size(names.redis(inputs.name), managed.storage.size)}
+        },
     }
     if managed.storage.class_ is not None:
         manifest["spec"]["storageClassName"] = managed.storage.class_

@@ -85,8 +85,10 @@ def _scarce(template: Manifest, used: Sequence[Mount]) -> bool:
 
 def _asks_for_devices(container: Manifest) -> bool:
     """Whether a container asks for an extended resource: any name with a domain, such as nvidia.com/gpu."""
-    resources = container.get("resources", {})
-    return any("/" in name for kind in ("limits", "requests") for name in resources.get(kind, {}))
+    resources = container.get("resources")
+    if not isinstance(resources, Mapping):
+        return False  # the API server says what is wrong with a user's template
+    return any("/" in str(name) for kind in ("limits", "requests") for name in resources.get(kind) or ())
 
 
 def _template(inputs: Inputs, used: Sequence[Mount], image: str) -> Manifest:

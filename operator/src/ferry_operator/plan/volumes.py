@@ -142,19 +142,34 @@ def _claim(name: str, *, read_only: bool = False) -> dict[str, Any]:
     return {"persistentVolumeClaim": {**source, "readOnly": True} if read_only else source}
 
 
-def user_secrets(resource: InferenceService) -> tuple[tuple[str, str], ...]:
-    """Names of Secrets that must exist before pods can start, with the field that names each."""
+@dataclass(frozen=True)
+class UserSecret:
+    """A Secret of the user's that pods cannot start without."""
+
+    name: str
+    entry: str | None
+    """The one entry that is mounted; None: whatever there is."""
+    field: str
+    """The field below spec that names it."""
+
+
+def user_secrets(resource: InferenceService) -> tuple[UserSecret, ...]:
+    """Secrets that must exist before pods can start."""
     spec = resource.spec
     found = []
     if spec.auth.api_keys_secret_ref is not None:
-        found.append((spec.auth.api_keys_secret_ref.name, "auth.apiKeysSecretRef"))
-    if spec.model.secret_ref is not None:
-        found.append((spec.model.secret_ref.name, "model.secretRef"))
-    if spec.engine.upstream is not None and spec.engine.upstream.secret_ref is not None:
-        found.append((spec.engine.upstream.secret_ref.name, "engine.upstream.secretRef"))
+        found.append(UserSecret(spec.auth.api_keys_secret_ref.name, None, "auth.apiKeysSecretRef"))
+    token = spec.model.secret_ref
+    if token is not None:
+        found.append(UserSecret(token.name, token.key, "model.secretRef"))
+    key = spec.engine.upstream.secret_ref if spec.engine.upstream is not None else None
+    if key is not None:
+        found.append(UserSecret(key.name, key.key, "engine.upstream.secretRef"))
     external = spec.cache.redis.external
     if spec.cache.enabled and external is not None:
-        found.append((external.url_secret_ref.name, "cache.redis.external.urlSecretRef"))
+        url = external.url_secret_ref
+        found.append(UserSecret(url.name, url.key, "cache.redis.external.urlSecretRef"))
         if external.tls is not None:
-            found.append((external.tls.ca_secret_ref.name, "cache.redis.external.tls.caSecretRef"))
+            ca = external.tls.ca_secret_ref
+            found.append(UserSecret(ca.name, ca.key, "cache.redis.external.tls.caSecretRef"))
     return tuple(found)

@@ -45,6 +45,13 @@ class Wait:
 Step = Create | Update | Delete | Wait
 
 
+def subject(step: Step) -> tuple[Kind, str]:
+    """Kind and name of the object that a step is about."""
+    if isinstance(step, Create | Update):
+        return step.planned.key
+    return step.observed.kind, step.observed.name
+
+
 Settled = dict[tuple[Kind, str], tuple[bytes, bytes | None]]
 """By object: digests of the last apply and of what the API server made of it.
 

@@ -26,7 +26,7 @@ _REFUSAL_SECONDS = 60.0  # an admission webhook may change its mind; a schema wi
 
 @dataclass(frozen=True)
 class _Refusal:
-    """A manifest that the API server called invalid, and until when that counts as its answer."""
+    """A manifest that the API server refused, and until when that counts as its answer."""
 
     digest: bytes
     until: float
@@ -70,17 +70,19 @@ class Executor:
                 await self._api.delete(observed.kind, observed.namespace, observed.name, observed.uid)
                 self._store.drop_child(observed)
         except Conflict as error:
-            if planned is None or (isinstance(step, Update) and step.force):
+            if planned is None or not error.of_fields:
                 raise
-            return _name_conflict(planned, error.message)
+            return self._remember(owner, planned, _name_conflict(planned, error.message))
         except Invalid as error:
             if planned is None:
                 raise
-            return self._remember(owner, planned, error.message)
+            said = f"{planned.kind.kind} {planned.name} was refused: {error.message}"
+            return self._remember(owner, planned, Trouble("Refused", said, planned.key))
         except Forbidden as error:
             if planned is None or "being terminated" in error.message:
                 raise
-            return Trouble("Forbidden", f"{planned.kind.kind} {planned.name}: {error.message}")
+            message = f"{planned.kind.kind} {planned.name}: {error.message}"
+            return Trouble("Forbidden", message, planned.key)
         return None
 
     def _refused_lately(self, owner: Owner, planned: Planned) -> Trouble | None:
@@ -90,8 +92,7 @@ class Executor:
             return None
         return refusal.trouble if self._clock() < refusal.until else None
 
-    def _remember(self, owner: Owner, planned: Planned, message: str) -> Trouble:
-        trouble = Trouble("Refused", f"{planned.kind.kind} {planned.name} was refused: {message}")
+    def _remember(self, owner: Owner, planned: Planned, trouble: Trouble) -> Trouble:
         until = self._clock() + _REFUSAL_SECONDS
         self._refusals[owner.uid, *planned.key] = _Refusal(planned_digest(planned.manifest), until, trouble)
         return trouble
@@ -110,7 +111,7 @@ class Executor:
             return None
         holder = controller(live)
         if holder is not None and holder != owner.uid:
-            raise Succession(planned.kind.kind, planned.name)
+            raise Succession(planned.kind, planned.name)
         owned = holder == owner.uid
         if not owned and not _made_for(live, owner):
             return _name_conflict(planned, "it was not made by this operator")
@@ -148,4 +149,5 @@ def _name_conflict(planned: Planned, why: str) -> Trouble:
         "NameConflict",
         f"{planned.kind.kind} {planned.name} exists and is left alone ({why}): "
         "remove or rename it, or give this InferenceService another name",
+        planned.key,
     )

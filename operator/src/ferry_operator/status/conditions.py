@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ferry_api.status import ConditionStatus, ConditionType
+from ferry_operator.kinds import Kind
 from ferry_operator.observing.facts import DeploymentFacts, PodFacts
 from ferry_operator.observing.pods import HOPELESS
 from ferry_operator.status.picture import Picture, worst
@@ -43,10 +44,12 @@ def conditions(seen: Picture) -> dict[ConditionType, Truth]:
 
 def _stopped(seen: Picture) -> Truth | None:
     """What keeps the current generation from being made so at all."""
-    if not seen.problems:
-        return None
-    first = seen.problems[0]
-    return Truth(FALSE, first.reason, first.message, stuck=True)
+    if seen.problems:
+        first = seen.problems[0]
+        return Truth(FALSE, first.reason, first.message, stuck=True)
+    if seen.pending is not None:
+        return Truth(FALSE, seen.pending.reason, seen.pending.message)
+    return None
 
 
 def _runtime(seen: Picture) -> Truth:
@@ -89,11 +92,23 @@ def _hindrance(deployment: DeploymentFacts, pods: tuple[PodFacts, ...]) -> Truth
 
 def _available(seen: Picture, ready: Truth) -> Truth:
     serving = seen.runtime.ready if seen.runtime is not None else 0
+    if serving > 0 and seen.lacking is not None:
+        return _unreached(seen, seen.lacking)
     if serving > 0:
         return Truth(TRUE, "Serving", f"{serving} pods serve")
     if ready.status == TRUE:
         return Truth(FALSE, "NoPods", "no pod serves")
     return Truth(FALSE, ready.reason, ready.message)
+
+
+def _unreached(seen: Picture, lacking: tuple[Kind, str]) -> Truth:
+    """Why what serves is not reached: something between is another's, or not made yet."""
+    told = (*seen.problems, seen.pending)
+    trouble = next((found for found in told if found is not None and found.about == lacking), None)
+    if trouble is not None:
+        return Truth(FALSE, trouble.reason, trouble.message)
+    kind, name = lacking
+    return Truth(FALSE, "Creating", f"pods serve, but {kind.kind} {name} is not there yet")
 
 
 def _progressing(seen: Picture, ready: Truth) -> Truth:
@@ -122,6 +137,8 @@ def _cache(seen: Picture) -> Truth:
     redis = seen.redis
     if redis is None:
         return Truth(FALSE, "Creating", "the Redis Deployment is being created")
+    if redis.ready > 0 and seen.redis_lacking is not None:
+        return _unreached(seen, seen.redis_lacking)
     if redis.ready > 0:
         return Truth(TRUE, "Serving", "Redis answers")
     return _hindrance(redis, seen.redis_pods) or Truth(

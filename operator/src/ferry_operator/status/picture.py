@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ferry_api.resource import InferenceService
-from ferry_operator.kinds import DEPLOYMENT, POD, Kind
+from ferry_operator.kinds import DEPLOYMENT, POD, SERVICE, Kind
 from ferry_operator.labels import Component
 from ferry_operator.observing.facts import DeploymentFacts, Observed, PodFacts
 from ferry_operator.observing.pods import HOPELESS, Trouble
@@ -24,6 +24,12 @@ class Picture:
     redis_pods: tuple[PodFacts, ...]
     problems: tuple[Trouble, ...] = ()
     """What keeps the operator from making it so, the first being the one to tell."""
+    pending: Trouble | None = None
+    """Why the current generation is not made so yet, where nobody has to act: it passes by itself."""
+    lacking: tuple[Kind, str] | None = None
+    """What a request to the URL goes through and is not there, or is not ours."""
+    redis_lacking: tuple[Kind, str] | None = None
+    """The same between the runtime and Redis."""
 
     @property
     def wanted(self) -> int:
@@ -55,23 +61,41 @@ def picture(
     resource: InferenceService,
     children: Mapping[tuple[Kind, str], Observed],
     problems: tuple[Trouble, ...] = (),
+    pending: Trouble | None = None,
+    way_in: tuple[tuple[Kind, str], ...] = (),
 ) -> Picture:
-    """The picture that the observed children make."""
-    name = resource.metadata.name
+    """The picture that the observed children make, those of a predecessor of the same name left out.
+
+    `way_in` are the objects that a request to the URL goes through.
+    """
+    name, uid = resource.metadata.name, resource.metadata.uid
+    redis = SERVICE, names.redis(name)
     pods = [observed.facts for (kind, _), observed in children.items() if kind == POD]
     return Picture(
         resource=resource,
-        runtime=_deployment(children, names.runtime(name)),
-        redis=_deployment(children, names.redis(name)),
+        runtime=_deployment(children, names.runtime(name), uid),
+        redis=_deployment(children, names.redis(name), uid),
         runtime_pods=_of(Component.RUNTIME, pods),
         redis_pods=_of(Component.REDIS, pods),
         problems=problems,
+        pending=pending,
+        lacking=next((key for key in way_in if _ours(children, key, uid) is None), None),
+        redis_lacking=None if _ours(children, redis, uid) is not None else redis,
     )
 
 
-def _deployment(children: Mapping[tuple[Kind, str], Observed], name: str) -> DeploymentFacts | None:
-    observed = children.get((DEPLOYMENT, name))
-    facts = observed.facts if observed is not None and not observed.deleting else None
+def _ours(
+    children: Mapping[tuple[Kind, str], Observed], key: tuple[Kind, str], uid: str | None
+) -> Observed | None:
+    observed = children.get(key)
+    return observed if observed is not None and observed.owner == uid and not observed.deleting else None
+
+
+def _deployment(
+    children: Mapping[tuple[Kind, str], Observed], name: str, uid: str | None
+) -> DeploymentFacts | None:
+    observed = _ours(children, (DEPLOYMENT, name), uid)
+    facts = observed.facts if observed is not None else None
     return facts if isinstance(facts, DeploymentFacts) else None
 
 

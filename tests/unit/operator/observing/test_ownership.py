@@ -9,7 +9,7 @@ from tests.unit.operator.live import applied
 from tests.unit.operator.samples import plan
 
 from ferry_operator.kinds import CONFIG_MAP, DEPLOYMENT, SERVICE
-from ferry_operator.observing.ownership import live_digest, planned_digest, quantity
+from ferry_operator.observing.ownership import data_entries, live_digest, planned_digest, quantity
 
 
 def deployment(spec=None):
@@ -94,5 +94,26 @@ def test_quantities_are_read(text, number):
     assert float(quantity(text)) == number
 
 
-def test_what_is_no_quantity_is_none():
-    assert quantity("much") is None
+@pytest.mark.parametrize("text", ["much", "1e", "1e9999999999999999999", "", "NaNa"])
+def test_what_is_no_quantity_is_none(text):
+    assert quantity(text) is None
+
+
+def managed(*fields):
+    return {"metadata": {"managedFields": [{"manager": "a", "fieldsV1": f} for f in fields]}}
+
+
+@pytest.mark.parametrize(
+    ("live", "entries"),
+    [
+        (managed({"f:data": {".": {}, "f:token": {}}, "f:type": {}}), {"token"}),
+        (managed({"f:data": {"f:a": {}}}, {"f:data": {"f:b.c": {}, "f:a": {}}}), {"a", "b.c"}),
+        (managed({"f:type": {}}), set()),
+        (managed({"f:stringData": {"f:a": {}}}), {"a"}),
+        (managed(), None),
+        (managed({}), None),
+        ({"metadata": {}}, None),
+    ],
+)
+def test_entries_are_known_by_name_without_their_contents(live, entries):
+    assert data_entries(live) == entries

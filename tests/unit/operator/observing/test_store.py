@@ -6,6 +6,7 @@ from tests.unit.operator.live import applied
 from tests.unit.operator.samples import plan, resource
 
 from ferry_operator.kinds import CONFIG_MAP, SECRET
+from ferry_operator.labels import SERVICE
 from ferry_operator.observing.facts import observe
 from ferry_operator.observing.store import Key, Store
 
@@ -39,6 +40,39 @@ def test_the_end_of_a_predecessor_does_not_remove_the_successor():
     store.put_child(child(version=10, uid="new"))
     store.drop_child(child(version=11, uid="old"))
     assert store.children(KEY)
+
+
+OTHER = Key("team", "other")
+
+
+def relabelled(version, to="other", *, owned=True):
+    """The same object with the service's label edited."""
+    manifest = plan().get(CONFIG_MAP, "chat-runtime").manifest
+    metadata = {**manifest["metadata"], "labels": {**manifest["metadata"]["labels"], SERVICE: to}}
+    if not owned:
+        del metadata["ownerReferences"]
+    return observe(CONFIG_MAP, applied({**manifest, "metadata": metadata}, version=version))
+
+
+def test_an_edited_label_does_not_hide_a_child_from_its_owner():
+    store = Store()
+    store.put_child(child(version=10))
+    before = store.children(KEY)[CONFIG_MAP, "chat-runtime"].digest
+    assert store.put_child(relabelled(11)) == {KEY}
+    assert store.children(KEY)[CONFIG_MAP, "chat-runtime"].digest != before
+    assert not store.children(OTHER)
+
+
+def test_a_child_without_owner_is_one_services_at_a_time():
+    store = Store()
+    assert store.put_child(relabelled(10, "chat", owned=False)) == {KEY}
+    assert store.put_child(relabelled(11, owned=False)) == {KEY, OTHER}
+    assert (len(store.children(KEY)), len(store.children(OTHER))) == (0, 1)
+    assert store.put_child(relabelled(10, "chat", owned=False)) == {OTHER}
+    assert store.drop_child(relabelled(12, "chat", owned=False)) == OTHER
+    assert (len(store.children(KEY)), len(store.children(OTHER))) == (0, 0)
+    store.put_child(relabelled(13, owned=False))
+    assert store.keep_children(CONFIG_MAP, [], None, version=20) == {OTHER}
 
 
 def test_a_list_removes_what_it_does_not_hold():

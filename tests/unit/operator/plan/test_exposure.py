@@ -6,9 +6,11 @@ import pytest
 from tests.unit.operator.samples import inputs, plan
 
 from ferry_operator.kinds import HTTP_ROUTE, INGRESS, SERVICE
-from ferry_operator.plan.exposure import unserved, url
+from ferry_operator.plan.build import build_plan
+from ferry_operator.plan.exposure import unserved, url, way_in
 
 _ROUTE = {"network": {"httpRoute": {"parentRefs": [{"name": "public"}], "hostnames": ["b.example.com"]}}}
+_OPEN_ROUTE = {"network": {"httpRoute": {"parentRefs": [{"name": "public"}]}}}
 _INGRESS = {"network": {"ingress": {"host": "a.example.com"}}}
 _TLS = {"network": {"ingress": {"host": "a.example.com", "tlsSecretName": "tls"}}}
 
@@ -20,10 +22,26 @@ _TLS = {"network": {"ingress": {"host": "a.example.com", "tlsSecretName": "tls"}
         (_INGRESS, "http://a.example.com"),
         (_TLS, "https://a.example.com"),
         (_ROUTE, "http://b.example.com"),
+        (_OPEN_ROUTE, "http://chat.team.svc.cluster.local"),
     ],
 )
 def test_the_url_is_the_outermost_way_in(spec, expected):
-    assert url(inputs(spec)) == expected
+    assert url(inputs(spec, served=frozenset({HTTP_ROUTE}))) == expected
+
+
+def test_the_url_is_the_service_where_the_route_cannot_be_made():
+    assert url(inputs(_ROUTE)) == "http://chat.team.svc.cluster.local"
+
+
+@pytest.mark.parametrize("served", [frozenset(), frozenset({HTTP_ROUTE})], ids=len)
+@pytest.mark.parametrize("spec", [{}, _INGRESS, _TLS, _ROUTE, _OPEN_ROUTE], ids=str)
+def test_the_way_in_is_planned_and_leads_to_the_urls_host(spec, served):
+    given = inputs(spec, served=served)
+    made = build_plan(given)
+    objects = [made.get(kind, name).manifest for kind, name in way_in(given)]
+    host = url(given).partition("://")[2]
+    assert host.startswith("chat.") or host in str(objects[-1]["spec"])
+    assert objects[0]["kind"] == "Service"
 
 
 def test_only_the_inference_routes_are_public():

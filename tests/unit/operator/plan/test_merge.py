@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ferry_operator.plan.merge import merged
+import pytest
+
+from ferry_operator.plan.merge import _MERGE_KEYS, merged
 
 
 def test_maps_merge_and_lists_of_named_things_merge_by_name():
@@ -28,3 +30,13 @@ def test_neither_argument_is_changed():
     base, patch = {"a": {"b": 1}}, {"a": {"c": 2}}
     merged(base, patch)
     assert (base, patch) == ({"a": {"b": 1}}, {"a": {"c": 2}})
+
+
+@pytest.mark.parametrize("field", sorted(_MERGE_KEYS))
+@pytest.mark.parametrize(
+    "odd", [["x"], [None], [1], [["x"]], [{}], [{"name": []}], "x", 1, {}, {"a": "b"}], ids=repr
+)
+def test_what_has_no_shape_of_kubernetes_is_passed_on(field, odd):
+    key = _MERGE_KEYS[field]
+    base = {field: [{key: "a"}]}
+    assert merged(base, {field: odd}) == {field: odd}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.operator.samples import plan
 
-from ferry_operator.kinds import DEPLOYMENT, NETWORK_POLICY, SECRET, SERVICE
+from ferry_operator.kinds import DEPLOYMENT, NETWORK_POLICY, SECRET, SERVICE, VOLUME_CLAIM
 from ferry_operator.plan.inputs import Defaults, InUse
 
 
@@ -28,6 +28,13 @@ def test_redis_keeps_to_sixty_percent_of_its_limit(managed, memory):
     assert f"--maxmemory {memory} " in command({"cache": {"redis": {"managed": managed}}})
 
 
+@pytest.mark.parametrize("huge", ["1e5000", "9" * 5000, "99999Ei"])
+def test_a_limit_past_all_memory_is_still_a_plan(huge):
+    assert f"--maxmemory {(2**63 - 1) * 6 // 10} " in command(
+        {"cache": {"redis": {"managed": {"resources": {"limits": {"memory": huge}}}}}}
+    )
+
+
 def test_redis_evicts_only_what_expires():
     assert "--maxmemory-policy volatile-lfu" in command()
 
@@ -48,6 +55,19 @@ def test_switching_the_cache_off_keeps_the_password():
     assert made.get(SECRET, "chat-redis") is not None
     assert made.get(DEPLOYMENT, "chat-redis") is None
     assert made.get(SERVICE, "chat-redis") is None
+
+
+@pytest.mark.parametrize("off", [{"cache": {"enabled": False}}, {"suspend": True}, {"replicas": 0}], ids=str)
+def test_switching_anything_off_keeps_the_volume(off):
+    storage = {"redis": {"managed": {"storage": {"size": "2Gi"}}}}
+    spec = {**off, "cache": {**off.get("cache", {}), **storage}}
+    before = plan({"cache": storage}).get(VOLUME_CLAIM, "chat-redis")
+    assert before is not None
+    assert plan(spec).get(VOLUME_CLAIM, "chat-redis") == before
+
+
+def test_the_volume_goes_when_it_is_no_longer_asked_for():
+    assert plan({"cache": {"redis": {"managed": {}}}}).get(VOLUME_CLAIM, "chat-redis") is None
 
 
 def test_a_new_release_of_the_operator_does_not_empty_the_cache():

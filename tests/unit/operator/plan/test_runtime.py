@@ -93,15 +93,41 @@ def test_a_surge_only_where_a_second_pod_can_start(spec, surge, unavailable):
     }
 
 
+@pytest.mark.parametrize(
+    "odd", ["x", ["x"], [None], 1, {"limits": None}, {"limits": ["x"]}, {"limits": {"a": [1]}}], ids=repr
+)
+@pytest.mark.parametrize("field", ["resources", "env", "ports", "volumeMounts", "securityContext"])
+def test_a_template_of_another_shape_is_left_to_the_api_server(field, odd):
+    """It refuses with its own words; a plan that cannot be made would say nothing."""
+    patch = {"spec": {"containers": [{"name": "runtime", field: odd}], "imagePullSecrets": odd}}
+    made = template({"podTemplate": patch})["spec"]
+    assert made["imagePullSecrets"] == odd
+    assert field in made["containers"][0]
+
+
 def test_a_new_release_of_the_operator_rolls_nothing():
     in_use = InUse("example.com/ferry-runtime:1.0.0", cold_name())
     assert deployment(defaults=_NEXT, runtime_in_use=in_use) == deployment()
 
 
-def test_the_new_image_comes_with_the_next_change_that_rolls_pods_anyway():
+@pytest.mark.parametrize(
+    ("spec", "taken"),
+    [
+        ({"batching": {"maxBatchSize": 4}}, True),
+        ({"model": {"source": "hf://a/b"}}, True),
+        ({"engine": {"numerics": "Deterministic"}}, True),
+        ({"resources": {"limits": {"memory": "2Gi"}}}, False),
+        ({"engine": {"env": [{"name": "A", "value": "b"}]}}, False),
+        ({"podTemplate": {"metadata": {"labels": {"a": "b"}}}}, False),
+        ({"replicas": 2}, False),
+    ],
+    ids=str,
+)
+def test_the_new_image_comes_with_the_next_change_of_the_cold_configuration(spec, taken):
+    """As values.yaml says of runtime.rollout: OnChange."""
     in_use = InUse("example.com/ferry-runtime:1.0.0", cold_name())
-    changed = template({"batching": {"maxBatchSize": 4}}, defaults=_NEXT, runtime_in_use=in_use)
-    assert changed["spec"]["containers"][0]["image"] == _NEXT.runtime_image
+    changed = template(spec, defaults=_NEXT, runtime_in_use=in_use)
+    assert (changed["spec"]["containers"][0]["image"] == _NEXT.runtime_image) is taken
 
 
 def test_an_image_of_the_users_is_not_kept_when_it_is_taken_away():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.operator.live import applied
 from tests.unit.operator.samples import UID, plan
 
+from ferry_api.values import Quantity
 from ferry_operator.kinds import CONFIG_MAP, DEPLOYMENT, REPLICA_SET, SECRET, VOLUME_CLAIM
 from ferry_operator.observing.facts import Observed, ReplicaSetFacts, observe
 from ferry_operator.observing.ownership import planned_digest
@@ -106,6 +108,35 @@ def test_a_retained_claim_never_goes():
     seen = children(plan(_RETAINED))
     todo = steps(plan(), seen, UID, {})
     assert [s for s in todo if isinstance(s, Delete) and s.observed.kind == VOLUME_CLAIM] == []
+
+
+_VOLUMES = {**_RETAINED, "cache": {"redis": {"managed": {"storage": {"size": "1Gi"}}}}}
+
+
+def sizes(made):
+    return {
+        claim.name: claim.manifest["spec"]["resources"]["requests"]["storage"]
+        for claim in made.of_kind(VOLUME_CLAIM)
+    }
+
+
+@pytest.mark.parametrize(
+    ("live", "planned"), [("3Gi", "3Gi"), ("1024Mi", "1Gi"), ("0.5Gi", "1Gi"), ("1Gi", "1Gi")]
+)
+def test_a_claim_that_was_grown_by_hand_is_planned_as_it_is(live, planned):
+    names = ("chat-weights", "chat-redis")
+    made = plan(_VOLUMES, claimed=dict.fromkeys(names, Quantity(live)))
+    assert sizes(made) == dict.fromkeys(names, planned)
+
+
+def test_a_grown_claim_is_no_drift():
+    made = plan(_VOLUMES, claimed={"chat-weights": Quantity("3Gi"), "chat-redis": Quantity("2Gi")})
+    assert steps(made, children(made), UID, {}) == []
+
+
+def test_a_claim_tells_its_size():
+    seen = children(plan(_VOLUMES))
+    assert seen[VOLUME_CLAIM, "chat-weights"].facts.size == Quantity("1Gi")
 
 
 def test_a_cold_config_stays_while_a_revision_refers_to_it():

@@ -7,6 +7,7 @@ from tests.unit.operator.samples import resource
 
 from ferry_api.status import ConditionType
 from ferry_api.validation import parse
+from ferry_operator.kinds import SERVICE
 from ferry_operator.observing.facts import DeploymentFacts, PodFacts
 from ferry_operator.observing.pods import Trouble
 from ferry_operator.status.conditions import conditions
@@ -34,7 +35,7 @@ def pod(*, ready=False, trouble=None, component="runtime"):
     return PodFacts(component=component, revision="a", ready=ready, trouble=trouble)
 
 
-def told(spec=None, runtime=None, pods=(), redis=None, problems=()):
+def told(spec=None, runtime=None, pods=(), redis=None, problems=(), **more):
     seen = Picture(
         resource=parse(resource(**(spec or {}))),
         runtime=runtime,
@@ -42,6 +43,7 @@ def told(spec=None, runtime=None, pods=(), redis=None, problems=()):
         runtime_pods=tuple(pods),
         redis_pods=(),
         problems=tuple(problems),
+        **more,
     )
     found = conditions(seen)
     assert set(found) == set(ConditionType)
@@ -135,6 +137,50 @@ STATES = {
             "Stalled": ("True", "NameConflict"),
             "RuntimeReady": ("True", "Serving"),
         },
+    ),
+    "a generation that is not made yet beside serving pods": (
+        {
+            "runtime": deployment(),
+            "pods": [pod(ready=True)],
+            "pending": Trouble("WaitingForRemoval", "Secret chat-redis"),
+        },
+        {
+            "Available": ("True", "Serving"),
+            "Ready": ("False", "WaitingForRemoval"),
+            "Progressing": ("True", "WaitingForRemoval"),
+            "Stalled": ("False", "WaitingForRemoval"),
+        },
+    ),
+    "what somebody has to act upon before what passes": (
+        {
+            "runtime": deployment(),
+            "problems": [Trouble("NameConflict", "Service chat")],
+            "pending": Trouble("WaitingForRemoval", "Secret chat-redis"),
+        },
+        {"Ready": ("False", "NameConflict"), "Stalled": ("True", "NameConflict")},
+    ),
+    "somebody else's Service before serving pods": (
+        {
+            "runtime": deployment(),
+            "problems": [
+                Trouble("NameConflict", "Ingress"),
+                Trouble("Refused", "Service", (SERVICE, "chat")),
+            ],
+            "lacking": (SERVICE, "chat"),
+        },
+        {"Available": ("False", "Refused"), "Ready": ("False", "NameConflict")},
+    ),
+    "a Service that is yet to be made": (
+        {"runtime": deployment(), "lacking": (SERVICE, "chat")},
+        {"Available": ("False", "Creating")},
+    ),
+    "somebody else's Service before Redis": (
+        {
+            "redis": deployment(),
+            "problems": [Trouble("NameConflict", "Service", (SERVICE, "chat-redis"))],
+            "redis_lacking": (SERVICE, "chat-redis"),
+        },
+        {"CacheReady": ("False", "NameConflict")},
     ),
     "redis serves": ({"redis": deployment()}, {"CacheReady": ("True", "Serving")}),
     "redis is down": ({"redis": deployment(ready=0)}, {"CacheReady": ("False", "Down")}),
