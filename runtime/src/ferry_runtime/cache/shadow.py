@@ -80,8 +80,8 @@ class Shadow:
         self._served: deque[_Served] = deque(maxlen=_WAITING)
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        for bound in ("low", "high"):
-            metrics.wrong_rate.labels(bound).set_function(lambda at=bound: self.wrong_rate()[at])
+        metrics.wrong_rate.labels("low").set_function(lambda: self.wrong_rate()["low"])
+        metrics.wrong_rate.labels("high").set_function(lambda: self.wrong_rate()["high"])
 
     async def start(self) -> None:
         if self._semantic is not None:

@@ -29,16 +29,14 @@ async def fill(store: RedisStore, count: int) -> list[str]:
 
 async def test_a_lowered_quota_is_reached_in_steps_of_bounded_size(store) -> None:
     await fill(store, 3 * MOST_TRIMMED)
-    quota, writes = MOST_TRIMMED // 2, 0
-    while True:
-        over = await store.put(record(10_000 + writes), now=time.time(), quota=quota)
-        assert len(over) <= MOST_TRIMMED
-        if not over:
-            break
+    quota, sizes = MOST_TRIMMED // 2, []
+    for number in range(10):
+        over = await store.put(record(10_000 + number), now=time.time(), quota=quota)
         await store.remove({"a": over}, b"e")
-        writes += 1
-    assert writes > 1
-    assert len(await store.ids("a", 0.0)) <= quota
+        sizes.append(len(over))
+    assert sizes[0] == max(sizes) == MOST_TRIMMED
+    assert sizes[-1] == 1  # the place of the one just written
+    assert len(await store.ids("a", 0.0)) == quota
 
 
 @pytest.mark.parametrize("over", [1, 5])
