@@ -33,11 +33,11 @@ class Server:
             role = next((name for name in ("engine", "embedding", "valkey") if name in command), child.name())
             sizes[role] = sizes.get(role, 0.0) + child.memory_info().rss / 1e6
             if role == "engine":
-                sizes["of it keys and values"] = _keys_and_values(child)
+                sizes["of it keys and values"] = keys_and_values(child)
         return sizes
 
 
-def _keys_and_values(engine: psutil.Process) -> float:
+def keys_and_values(engine: psutil.Process) -> float:
     """MB of an engine's keys and values: in anonymous memory for which it asked for small pages."""
     size, resident = 0.0, 0.0
     for line in Path(f"/proc/{engine.pid}/smaps").read_text().splitlines():

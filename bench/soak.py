@@ -16,7 +16,7 @@ import psutil
 from bench.environment import read_environment
 from bench.load import Arrival, Result, arrivals, capacity, outcomes, play
 from bench.report import Report
-from bench.server import Server, serve
+from bench.server import Server, keys_and_values, serve
 
 MANIFEST = Path(__file__).parent / "manifests" / "soak.yaml"
 OVERLOAD = 1.5
@@ -29,6 +29,7 @@ class Sample:
     at: float
     http_bytes: int
     engine_bytes: int
+    rest_bytes: int  # of the engine without keys and values
     descriptors: int
 
 
@@ -42,7 +43,7 @@ def run(results: Path) -> None:
         played, samples = asyncio.run(_play_and_sample(server, model, schedule))
     report.fact(f"outcomes of {len(schedule)} requests", outcomes(played))
     settled = samples[int(len(samples) * _WARM_UP_SHARE) :]
-    for name in ("http_bytes", "engine_bytes"):
+    for name in ("http_bytes", "engine_bytes", "rest_bytes"):
         slope = _slope(settled, name) * 3600 / 1e6
         report.fact(f"{name}, slope after warm-up (MB/hour)", f"{slope:+.1f}")
         report.fact(f"{name}, first to last (MB)", _ends(settled, name, 1e6))
@@ -72,6 +73,7 @@ async def _sample(server: Server, samples: list[Sample]) -> None:
                 time.monotonic() - started,
                 root.memory_info().rss,
                 engine.memory_info().rss,
+                engine.memory_info().rss - int(1e6 * keys_and_values(engine)),
                 root.num_fds(),
             )
         )
