@@ -7,7 +7,6 @@ Wilson's (JASA 22, 1927).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,19 +28,13 @@ from bench.cache_train import (
 from bench.environment import read_environment
 from bench.report import Report
 from ferry_runtime.cache.identity import Identity, ServedModel, identify
+from ferry_runtime.cache.shadow import wilson
 from ferry_runtime.engine.protocol import SamplingParams
 from ferry_runtime.generation import GenerationRequest
 
 GATES = (0.80, 0.70)
 REPEATS = 2  # other partitions into folds; figures are their means
 INNER = 5
-
-
-def wilson(hits: float, trials: int) -> tuple[float, float]:
-    z, share = 1.96, hits / trials
-    middle = share + z * z / (2 * trials)
-    reach = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    return (middle - reach) / (1 + z * z / trials), (middle + reach) / (1 + z * z / trials)
 
 
 def run(results: Path) -> None:

@@ -83,7 +83,8 @@ def run(results: Path) -> None:
         health = httpx.get(f"{server.url}/health").json()
         report.fact("ready after start with cached weights (s)", f"{server.ready_seconds:.1f}")
         report.fact("engine", health["engine"])
-        with transformers_peer(model_directory(), threads) as peer:
+        weights = model_directory()
+        with transformers_peer(weights, threads) as peer:
             asyncio.run(_drive(server, model, mixed(16, seed=999), []))
             for index in range(ROUNDS):
                 works = mixed(REQUESTS, seed=index)
@@ -91,7 +92,7 @@ def run(results: Path) -> None:
                 padded.append(peer.tokens_per_second(works, CLIENTS))
                 alone.append(peer.tokens_per_second(works[:ALONE], 1))
         memory = server.resident_megabytes()
-        memory["of it weights"] = _weights_megabytes(model_directory())
+        memory["of it weights"] = _weights_megabytes(weights)
         metrics = httpx.get(f"{server.url}/metrics").text
     report.fact("tokens/s, Ferry, 8 clients over HTTP", spread(ferry))
     report.fact("tokens/s, transformers padded batch of 8", spread(padded))

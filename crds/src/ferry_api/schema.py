@@ -121,6 +121,10 @@ def at_least(low: str, example: str) -> Rules:
     )
 
 
+# CEL for an object with a StorageClass: on a field by itself, a rule does not see it come or go.
+SAME_CLASS = "has(self.class) == has(oldSelf.class) && (!has(self.class) || self.class == oldSelf.class)"
+
+
 def only_grows(instead: str) -> Changes:
     """A volume's size. ``instead`` says what to do about one that is too large."""
     return Changes(

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from ferry_api.runtime_config import CacheScope, SampledRequests, Verifier
 from ferry_api.schema import (
+    SAME_CLASS,
     Atomic,
     Bool,
     Int,
@@ -42,7 +43,7 @@ class RedisStorage(SpecModel):
 
     TRANSITIONS = (
         TransitionRule(
-            "has(self.class) == has(oldSelf.class) && (!has(self.class) || self.class == oldSelf.class)",
+            SAME_CLASS,
             lambda new, old: new.class_ == old.class_,
             f"the class of a claimed volume cannot be changed: restore it, or {_ANEW}",
             field="class",

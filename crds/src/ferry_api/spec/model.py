@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ferry_api.runtime_config import DType, Quantization
 from ferry_api.schema import (
+    SAME_CLASS,
     Int,
     Rule,
     Rules,
@@ -86,11 +87,9 @@ class ModelStorage(SpecModel):
             field="class",
         ),
     )
-    # On the object, not on the fields: a rule on a field does not see it come or go.
     TRANSITIONS = (
         TransitionRule(
-            "has(self.existingClaim) || has(oldSelf.existingClaim) || "
-            "(has(self.class) == has(oldSelf.class) && (!has(self.class) || self.class == oldSelf.class))",
+            f"has(self.existingClaim) || has(oldSelf.existingClaim) || ({SAME_CLASS})",
             lambda new, old: (
                 new.existing_claim is not None or old.existing_claim is not None or new.class_ == old.class_
             ),

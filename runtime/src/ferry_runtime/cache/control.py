@@ -106,7 +106,7 @@ class CacheControl:
     async def delete_entry(self, entry_id: str, caller: Caller) -> None:
         """Raises EntryNotFound, StoreUnavailable."""
         entry = await self._find(entry_id, caller)
-        await self._forget(Scope(tenant=entry.owner, ids=frozenset({entry.id})))
+        await self._forget(_only(entry))
 
     async def delete(self, caller: Caller, *, tenant: str | None = None, model: str | None = None) -> int:
         """Remove what a scope covers; returns how many entries that were. Without rights over others,
@@ -129,7 +129,7 @@ class CacheControl:
         entry = await self._find(entry_id, caller)
         self._layer.metrics.feedback.labels(verdict).inc()
         if verdict == FeedbackVerdict.WRONG:
-            await self._forget(Scope(tenant=entry.owner, ids=frozenset({entry.id})))
+            await self._forget(_only(entry))
 
     async def _find(self, entry_id: str, caller: Caller) -> Entry:
         entry = await self._look_up(entry_id) if _plausible(entry_id) else None
@@ -150,6 +150,10 @@ class CacheControl:
     async def _forget(self, scope: Scope) -> int:
         with _said_plainly():
             return await self._layer.orders.forget(scope)
+
+
+def _only(entry: Entry) -> Scope:
+    return Scope(tenant=entry.owner, ids=frozenset({entry.id}))
 
 
 @contextmanager

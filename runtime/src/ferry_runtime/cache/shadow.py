@@ -176,7 +176,7 @@ class Shadow:
         return None if vector is None else np.frombuffer(vector, dtype="<f2").astype(np.float32)
 
 
-def wilson(hits: int, total: int, z: float = _Z) -> tuple[float, float]:
+def wilson(hits: float, total: int, z: float = _Z) -> tuple[float, float]:
     """The score interval of a share; (0, 1) of nothing."""
     if total == 0:
         return 0.0, 1.0
