@@ -23,6 +23,7 @@ Manifest = dict[str, Any]
 
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_NEVER = "1"  # etcd's revision before anything is written
 _PAGE = 250  # objects; bounds the memory of one page of a list
 
 
@@ -98,6 +99,18 @@ class KubernetesApi:
         path = kind.path(manifest["metadata"]["namespace"], manifest["metadata"]["name"], subresource)
         query = [("fieldManager", labels.MANAGER), ("force", "true" if force else "false")]
         return await self._call("apply", "PATCH", kind, path, query=query, body=manifest, content_type=_APPLY)
+
+    async def create(self, manifest: Manifest) -> Manifest:
+        """Server-side apply of what must not be there yet.
+
+        It names a version that no object can have, so that whatever has the name is in conflict with it,
+        whoever owns which fields: one call instead of a look and an apply, and nothing can come between them.
+
+        :raises Conflict: when something has the name.
+        :raises Invalid: when the API server refuses the object.
+        """
+        unborn = {**manifest["metadata"], "resourceVersion": _NEVER}
+        return await self.apply({**manifest, "metadata": unborn}, force=False)
 
     async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
         """Delete this very object; one of the same name made since, or none, is left as it is."""

@@ -81,8 +81,8 @@ class Watcher:
             if event["type"] == "DELETED":
                 self._queue.forget(self._store.drop_resource(body))
                 self._gone(body["metadata"]["uid"])
-            else:
-                self._queue.add(self._store.put_resource(body))
+            elif (asked := self._store.put_resource(body)) is not None:
+                self._queue.add(asked.key, first=asked.by_user)
 
     def _on_child(self, registry: kopf.OperatorRegistry, kind: Kind) -> None:
         @kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=f"child-{kind}")

@@ -169,7 +169,7 @@ class Reconciler:
     async def _take(self, key: Key, parsed: InferenceService, todo: list[Step]) -> _Taken:
         """Take the steps; what is drawn at random first, since the rest is planned from it."""
         uid = parsed.metadata.uid or ""
-        owner = Owner(key.namespace, key.name, uid)
+        owner = Owner(key.namespace, key.name, uid, new=not parsed.status.conditions)
         settled = self._settled.setdefault(uid, {})
         drawn = [s for s in todo if isinstance(s, Create) and s.planned.policy == Policy.CREATE_ONCE]
         problems: list[Trouble] = []
