@@ -27,8 +27,9 @@ class _Again(IntEnum):
 class KeyedQueue:
     """Work by key. A key that is asked for while it is worked on is worked on once more afterwards.
 
-    News that follows a reconcile of its key within `rest` seconds waits for their end, so that a burst of it is
-    one more reconcile. What a user asks for goes first and does not wait. `jitter` spreads repeated attempts, so that what failed together does not come back together.
+    News that follows a reconcile of its key within `rest` seconds waits for their end, so that a burst of it
+    is one more reconcile. What a user asks for goes first and does not wait. `jitter` spreads repeated
+    attempts, so that what failed together does not come back together.
     """
 
     def __init__(
