@@ -56,9 +56,9 @@ def breakable(plane, machine, namespace, tmp_path):
     """An operator behind a proxy, not started yet."""
     token = grant(plane.api, namespace, cluster_wide=False)
     with proxy(plane) as between:
-        made = Operator(
-            tmp_path / "operator", plane.api, {"FERRY_SCOPE": namespace, "POD_NAMESPACE": namespace}
-        )
+        # A container that is started again keeps its pod's name, and with it the Lease.
+        environment = {"FERRY_SCOPE": namespace, "POD_NAMESPACE": namespace, "POD_NAME": "operator-0"}
+        made = Operator(tmp_path / "operator", plane.api, environment)
         config = between.kubeconfig(tmp_path / "kubeconfig", token)
         made.process.environment["KUBECONFIG"] = str(config)
         try:
