@@ -1,7 +1,8 @@
 """A control plane per test process, and an operator: one that tests share, or one of a test's own.
 
 Starting an operator takes longer than most tests. So those that only look at what it does take turns in the
-namespaces of a shared one; a test that stops it, or counts what it has done, asks for `alone`. These tests are asked for by name (`make test-operator`): the first run on a machine builds Kubernetes.
+namespaces of a shared one; a test that stops it, or counts what it has done, asks for `alone`.
+These tests are asked for by name (`make test-operator`): the first run on a machine builds Kubernetes.
 """
 
 from __future__ import annotations
