@@ -1,7 +1,7 @@
 """Many InferenceServices beside ten times as many foreign Secrets and pods.
 
-Prints what was measured; asserts what must hold on any machine, however busy. A few in every run, five hundred
-in `make soak` (FERRY_SCALE sets the number); the figures are kept in bench/results/operator_scale.md.
+Prints what was measured; asserts what must hold on any machine, however busy. A few in every run, hundreds in
+`make soak` (FERRY_SCALE sets the number); the figures are kept in bench/results/operator_scale.md.
 """
 
 from __future__ import annotations

@@ -79,6 +79,12 @@ class Store:
             del self._resources[key]
         return key
 
+    def has(self, kind: Kind, metadata: Mapping[str, Any]) -> bool:
+        """Whether this very state of a child is known already."""
+        key = self._holders.get((kind, metadata["namespace"], metadata["name"]))
+        known = self._children[key].get((kind, metadata["name"])) if key is not None else None
+        return known is not None and known.version == int(metadata["resourceVersion"])
+
     def put_child(self, child: Observed) -> set[Key]:
         """Returns whom it concerns: two, when a child has changed hands; nobody, when it is no news."""
         key = Key(child.namespace, child.service)
