@@ -116,6 +116,15 @@ def allowed(name):
     }
 
 
+def restored(chat, kind, name):
+    """Delete a child and wait for it: what takes its place is looked for first."""
+    path = chat.path(kind, name)
+    uid = wait_for(name, lambda: chat.api.find(path))["metadata"]["uid"]
+    chat.api.merge(path, {"metadata": {"finalizers": None}})  # of a claim in use
+    chat.api.delete(path)
+    wait_for(f"{kind} {name} to come back", lambda: chat.api.get(path)["metadata"]["uid"] != uid, 15)
+
+
 @pytest.mark.usefixtures("alone")
 def test_the_role_is_what_is_used_and_nothing_of_the_cluster_is_asked(plane, ferry, service):
     more = {
@@ -124,7 +133,17 @@ def test_the_role_is_what_is_used_and_nothing_of_the_cluster_is_asked(plane, fer
         "replicas": 2,
     }
     chat = service(**more)
-    wait_for("the Deployment", lambda: chat.child("deployments", "chat-runtime"))
+    chat.wait("Stalled", "False")
+    for kind, name in (
+        ("serviceaccounts", "chat-runtime"),
+        ("persistentvolumeclaims", "chat-weights"),
+        ("networkpolicies", "chat-redis"),
+        ("services", "chat"),
+        ("deployments", "chat-redis"),
+        ("poddisruptionbudgets", "chat-runtime"),
+        ("ingresses", "chat"),
+    ):
+        restored(chat, kind, name)
     external = {"redis": {"external": {"urlSecretRef": {"name": "theirs"}}}}
     chat.apply(serviceAccountName="default", cache=external)
     for kind, name in (("deployments", "chat-redis"), ("ingresses", "chat"), ("secrets", "chat-redis")):
