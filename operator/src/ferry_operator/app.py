@@ -25,6 +25,7 @@ from ferry_operator.observing.store import Store
 from ferry_operator.plan.inputs import Defaults
 from ferry_operator.reconciling.queue import KeyedQueue
 from ferry_operator.reconciling.reconciler import Reconciler
+from ferry_operator.scaling.autoscaler import Autoscaler
 from ferry_operator.settings import Rollout, Settings
 
 _log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             lost=stock.lose,
         )
         watcher = Watcher(settings, store, queue, freshness=health.freshness, gone=reconciler.forget)
+        autoscaler = Autoscaler(api, store, every=settings.scaling_seconds, reporter=settings.identity)
         leader = Leader(
             stock=stock,
             store=store,
@@ -114,6 +116,7 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             watcher=watcher,
             settings=settings,
             metrics=metrics,
+            autoscaler=autoscaler,
         )
         election = Election(client, settings, leadership, answered=health.contact.made)
         if await _type_is_served(api, stop):

@@ -157,6 +157,10 @@ def test_the_role_is_what_is_used_and_nothing_of_the_cluster_is_asked(plane, fer
         "an unused configuration to go",
         lambda: sum(c["metadata"]["name"].startswith(cold) for c in other.all("configmaps")) == 3,
     )
+    ferry.process.environment["FERRY_SCALING_SECONDS"] = "1"
+    ferry.restart().wait_leading()
+    scaled = service("scaled", scaling={"minReplicas": 2, "maxReplicas": 3})
+    wait_for("the least replicas", lambda: scaled.get()["spec"]["replicas"] == 2)
     ferry.stop()
     used = calls(plane, chat.namespace)
     assert {call for call in used if call[4] != chat.namespace} == set()
