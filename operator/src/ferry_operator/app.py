@@ -8,6 +8,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 
+import uvloop
 from aiohttp import web
 from kubernetes.aio.client import ApiClient
 
@@ -39,8 +40,14 @@ def run(settings: Settings) -> None:
     lost, and that is listed again. So an API server that is away for an hour costs no restarts.
     """
     metrics = Metrics()
-    while not asyncio.run(_life(settings, metrics)):
+    while not _until_the_end(settings, metrics):
         _log.warning("starting again", extra={"in_seconds": _RESTART_SECONDS})
+
+
+def _until_the_end(settings: Settings, metrics: Metrics) -> bool:
+    """One life in an event loop of its own: whatever it leaves behind ends with it."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_life(settings, metrics))
 
 
 async def _life(settings: Settings, metrics: Metrics) -> bool:
