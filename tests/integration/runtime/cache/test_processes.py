@@ -99,6 +99,7 @@ async def test_answers_and_orders_are_shared_also_with_a_replica_that_was_stoppe
     two.signal(signal.SIGSTOP)
     purged = one.server.client.delete("/cache", params={"tenant": "anonymous"}, headers=ADMIN)
     assert purged.status_code == 200, purged.text
+    await asyncio.sleep(2)  # long enough that it must know how far behind it may be
     two.signal(signal.SIGCONT)
     assert two.cached(QUESTION) is None, "its first answer after the stop is not a purged one"
     assert two.cached(REWORDED) is None
@@ -111,6 +112,7 @@ async def test_answers_and_orders_are_shared_also_with_a_replica_that_was_stoppe
         "/cache/feedback", json={"entry": entry, "verdict": "wrong"}, headers=ADMIN
     )
     assert verdict.status_code == 200, verdict.text
+    await asyncio.sleep(2)
     two.signal(signal.SIGCONT)
     assert two.cached(REWORDED) is None
     assert two.cached(QUESTION) is None
