@@ -97,6 +97,7 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             redis_image=settings.redis_image,
             cluster_domain=settings.cluster_domain,
             immediate_rollout=settings.rollout == Rollout.IMMEDIATE,
+            monitor_labels=settings.monitor_labels,
         )
         reconciler = Reconciler(
             api,

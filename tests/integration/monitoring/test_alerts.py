@@ -17,6 +17,7 @@ _CASES = yaml.load(
 )
 _FILES = {"runtime-rules.yaml": RUNTIME_GROUPS, "operator-rules.yaml": OPERATOR_GROUPS}
 _ALERTS = [alert for groups in _FILES.values() for alert in alerts(groups)]
+_SAID = re.compile(r'Labels:{alertname="(\w+)".*?Annotations:{.*? summary="((?:[^"\\]|\\.)*)"}', re.DOTALL)
 _LABELS = {
     "$T": 'namespace="models",service="chat",pod="chat-1",instance="10.0.0.1:8000"',
     "$U": 'namespace="models",service="chat",pod="chat-2",instance="10.0.0.2:8000"',
@@ -92,5 +93,5 @@ def test_what_an_alert_says_names_what_it_is_about(promtool, tmp_path):
         expected = {"eval_time": case["at"], "alertname": alert.name, "exp_alerts": []}
         groups.append({**group(case, alert, fires=True), "promql_expr_test": [], "alert_rule_test": [expected]})
     done = check(promtool, tmp_path, groups)
-    said = dict(re.findall(r'alertname="(\w+)".*?Annotations:.*? summary="((?:[^"\\]|\\.)*)"', done.stderr + done.stdout))
+    said = dict(_SAID.findall(done.stderr + done.stdout))
     assert said == {alert.name: _CASES[alert.name]["fires"]["summary"] for alert in _ALERTS}

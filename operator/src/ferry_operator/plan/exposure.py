@@ -107,6 +107,8 @@ def _http_route(inputs: Inputs) -> Manifest:
 
 def _service_monitor(inputs: Inputs) -> Manifest:
     manifest = inputs.manifest(SERVICE_MONITOR, names.service(inputs.name), Component.RUNTIME)
+    own = manifest["metadata"]["labels"]
+    manifest["metadata"]["labels"] = {**inputs.defaults.monitor_labels, **own}
     manifest["spec"] = {
         "selector": {"matchLabels": labels.selector(inputs.name, Component.RUNTIME)},
         # One job for all services, so that one set of rules and dashboards serves them: the label

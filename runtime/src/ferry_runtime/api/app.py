@@ -72,6 +72,7 @@ def create_app(services: Services) -> FastAPI:
         routes=routes,
         metrics=HttpMetrics(services.registry, lambda: services.lifecycle.ready),
         draining=lambda: services.lifecycle.draining,
+        tracing=services.tracing,
     )
     return app
 

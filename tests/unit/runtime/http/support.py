@@ -95,6 +95,7 @@ def build_stack(
     text: TextModel | None = None,
     pipeline: Pipeline | None = None,
     cached: bool = False,
+    tracing: Any = None,
     **overrides: Any,
 ) -> Stack:
     """``backend`` may be a function that makes one. ``cached`` puts the cache in, without a store or an
@@ -110,6 +111,7 @@ def build_stack(
         hot=settings.hot,
         metrics=metrics,
         cache=cache.layer if cache else None,
+        tracing=tracing,
     )
     lifecycle = Lifecycle(engine, serving, lambda: 1.0)
     model = text or text_model(chat=chat)
@@ -123,6 +125,7 @@ def build_stack(
         registry=metrics.registry,
         batch_size=lambda: metrics.mean_batch_size,
         cache=lambda: cache.control if cache else None,
+        tracing=tracing,
     )
     return Stack(engine, metrics, serving, lifecycle, replace(services, **overrides))
 
