@@ -36,7 +36,10 @@ def alerts_page(groups: Iterable[Group]) -> str:
     for group in groups:
         recorded += [rule for rule in group.rules if isinstance(rule, Recorded)]
         text += [_alert(rule) for rule in group.rules if isinstance(rule, Alert)]
-    text += ["# Recorded series\n", "Over five minutes, by `namespace` and `service`, unless the name says otherwise.\n"]
+    text += [
+        "# Recorded series\n",
+        "Over five minutes, by `namespace` and `service`, unless the name says otherwise.\n",
+    ]
     text += [f"`{rule.name}`\n\n```promql\n{rule.expr}\n```\n" for rule in recorded]
     return "\n".join(text)
 

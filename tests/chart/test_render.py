@@ -166,7 +166,8 @@ def test_rules_on_request_are_those_that_were_made(render):
     shipped = {}
     for part in ("runtime", "operator"):
         groups = yaml.safe_load((CHART / "files" / "monitoring" / f"{part}-rules.yaml").read_text())["groups"]
-        shipped |= {rule.get("alert", rule.get("record")): rule for group in groups for rule in group["rules"]}
+        rules = [rule for group in groups for rule in group["rules"]]
+        shipped |= {rule.get("alert", rule.get("record")): rule for rule in rules}
     assert rules_of(render('metrics={"prometheusRule":{"enabled":true}}')) == shipped
 
 
@@ -185,7 +186,9 @@ def test_rules_are_fitted_to_the_values(render):
     assert rules.keys().isdisjoint(wanted["disabled"])
     alert = rules["FerryFailing"]
     assert alert["labels"] == {"severity": "critical", "team": "models"}
-    assert alert["annotations"]["runbook_url"].startswith("https://example.com/ferry/docs/reference/alerts.md#")
+    assert alert["annotations"]["runbook_url"].startswith(
+        "https://example.com/ferry/docs/reference/alerts.md#"
+    )
     slow = rules["ferry:first_token_slow:ratio_rate1h"]
     assert 'le="10.0"' in slow["expr"]
     assert "labels" not in slow

@@ -31,8 +31,8 @@ def config():
         chosen = [word for profile in profiles for word in ("--profile", profile)]
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         done = subprocess.run(
-            [*command, "--project-directory", str(ROOT), "--file", str(ROOT / "compose.yaml"), *chosen, "config",
-             "--format", "json"],
+            [*command, "--project-directory", str(ROOT), "--file", str(ROOT / "compose.yaml"),
+             *chosen, "config", "--format", "json"],
             env={**kept, **environment},
             capture_output=True,
             text=True,
@@ -70,7 +70,8 @@ def test_the_gpu_takes_the_runtimes_place(config):
 
 
 def test_what_is_chosen_reaches_the_runtime(config):
-    services = config(MODEL_NAME="hf://a/b", FERRY_PORT="9000", FERRY_REDIS_IMAGE="valkey/valkey:8.1")["services"]
+    chosen = {"MODEL_NAME": "hf://a/b", "FERRY_PORT": "9000", "FERRY_REDIS_IMAGE": "valkey/valkey:8.1"}
+    services = config(**chosen)["services"]
     runtime = services["runtime"]
     assert runtime["environment"]["MODEL_NAME"] == "hf://a/b"
     assert runtime["ports"][0]["published"] == "9000"

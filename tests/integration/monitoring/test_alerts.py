@@ -91,7 +91,8 @@ def test_what_an_alert_says_names_what_it_is_about(promtool, tmp_path):
     for alert in _ALERTS:
         case = _CASES[alert.name]["fires"]
         expected = {"eval_time": case["at"], "alertname": alert.name, "exp_alerts": []}
-        groups.append({**group(case, alert, fires=True), "promql_expr_test": [], "alert_rule_test": [expected]})
+        asked = {"promql_expr_test": [], "alert_rule_test": [expected]}
+        groups.append({**group(case, alert, fires=True), **asked})
     done = check(promtool, tmp_path, groups)
     said = dict(_SAID.findall(done.stderr + done.stdout))
     assert said == {alert.name: _CASES[alert.name]["fires"]["summary"] for alert in _ALERTS}

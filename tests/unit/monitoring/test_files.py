@@ -81,9 +81,8 @@ def test_a_panel_that_names_what_nothing_exports_ends_the_making():
 
 
 def test_a_rule_that_names_what_nothing_exports_ends_the_making():
-    wrong = Alert(
-        name="Wrong", expr="ferry_nothing > 0", lasting="1m", severity=Severity.WARNING, summary="", means="", do=""
-    )
+    told = {"summary": "", "means": "", "do": ""}
+    wrong = Alert(name="Wrong", expr="ferry_nothing > 0", lasting="1m", severity=Severity.WARNING, **told)
     with pytest.raises(UnknownName, match="ferry_nothing"):
         rule_file((Group("wrong", (wrong,)),), runtime_families())
 
@@ -109,7 +108,8 @@ def test_every_alert_says_what_to_do_where_its_runbook_leads():
     for alert in alerts((*RUNTIME_GROUPS, *OPERATOR_GROUPS)):
         section = page.partition(f"## {alert.name}\n")[2].partition("\n## ")[0]
         assert alert.do in section
-        assert alert.spelled()["annotations"]["runbook_url"] == f"docs/reference/alerts.md#{alert.name.lower()}"
+        anchor = f"docs/reference/alerts.md#{alert.name.lower()}"
+        assert alert.spelled()["annotations"]["runbook_url"] == anchor
 
 
 def test_names_of_alerts_and_recorded_series_are_unique():

@@ -16,7 +16,7 @@ NAMES = Names.of(_FAMILIES, {"ferry:late:ratio": frozenset({"namespace", "servic
     ("query", "used"),
     [
         ('sum by (route) (rate(ferry_requests_total{outcome="error"}[5m]))', {"ferry_requests_total"}),
-        ("histogram_quantile(0.9, sum by (le) (rate(ferry_batch_size_bucket[5m])))", {"ferry_batch_size_bucket"}),
+        ("sum by (le) (rate(ferry_batch_size_bucket[5m]))", {"ferry_batch_size_bucket"}),
         ("ferry_batch_size_sum / ferry_batch_size_count", {"ferry_batch_size_sum", "ferry_batch_size_count"}),
         ('ferry:late:ratio{namespace="a"} > 1', {"ferry:late:ratio"}),
         ('up{job="ferry-runtime"} == 0', {"up"}),

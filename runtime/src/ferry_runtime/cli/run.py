@@ -36,7 +36,9 @@ def run(manifest: Path, host: str, port: int) -> int:
         local = is_loopback(listener) and secrets.api_keys_dir is None
         if not is_loopback(listener) and secrets.api_keys_dir is None:
             raise CommandFailed(Exit.INVALID, _needs_keys(host))
-        around = Surroundings(cache_dir=default_cache_folder(), secrets=secrets, store=store, local=local, tracing=tracing)
+        around = Surroundings(
+            cache_dir=default_cache_folder(), secrets=secrets, store=store, local=local, tracing=tracing
+        )
 
         def ready(seconds: float) -> None:
             display.close()

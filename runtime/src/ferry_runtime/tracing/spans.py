@@ -1,7 +1,7 @@
 """The four spans of a request, and its W3C trace context on the way in and out.
 
-``POST /v1/chat/completions`` (server) holds ``cache``, ``queue`` and ``engine``. The last two are written when the
-generation has ended, from the times that the scheduler notes anyway, so nothing is measured twice.
+``POST /v1/chat/completions`` (server) holds ``cache``, ``queue`` and ``engine``. The last two are written
+when the generation has ended, from the times that the scheduler notes anyway: nothing is measured twice.
 Attribute names: https://opentelemetry.io/docs/specs/semconv/ (http, gen_ai), and ``ferry.…`` for the rest.
 Trace context: https://www.w3.org/TR/trace-context/; the response header is that of its level 2 draft.
 """
@@ -78,8 +78,8 @@ class Tracing:
 
 
 class Served:
-    """The server's span of one request. ``header`` tells it to the client, ``outgoing`` are headers that make a
-    server further on a part of the trace."""
+    """The server's span of one request. ``header`` tells it to the client, ``outgoing`` are headers that
+    make a server further on a part of the trace."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
@@ -137,17 +137,22 @@ class TracedAnswer:
         inner: Reprioritised = self._answer
         inner.raise_priority(priority)
 
-    async def __aiter__(self) -> AsyncIterator[ChoiceDelta]:
+    def __aiter__(self) -> AsyncIterator[ChoiceDelta]:
+        return self
+
+    async def __anext__(self) -> ChoiceDelta:
         try:
-            async for item in self._answer:
-                self._tokens += len(item.delta.token_ids)
-                if item.delta.finish_reason is not None:
-                    self._reasons[item.index] = item.delta.finish_reason.value
-                yield item
+            item = await anext(self._answer)
+        except StopAsyncIteration:
+            self._write(None)
+            raise
         except Exception as error:
             self._write(error)
             raise
-        self._write(None)
+        self._tokens += len(item.delta.token_ids)
+        if item.delta.finish_reason is not None:
+            self._reasons[item.index] = item.delta.finish_reason.value
+        return item
 
     async def aclose(self) -> None:
         complete = len(self._reasons) == self._request.n
@@ -170,7 +175,8 @@ class TracedAnswer:
         engine.set_attribute("ferry.tenant", self._request.tenant)
         engine.set_attribute("gen_ai.usage.input_tokens", len(self._request.prompt_token_ids))
         engine.set_attribute("gen_ai.usage.output_tokens", self._tokens)
-        engine.set_attribute("gen_ai.response.finish_reasons", [self._reasons[i] for i in sorted(self._reasons)])
+        reasons = [self._reasons[index] for index in sorted(self._reasons)]
+        engine.set_attribute("gen_ai.response.finish_reasons", reasons)
         if timeline.first_token is not None:
             engine.add_event("first_token", timestamp=self._at(timeline.first_token))
         _failed(engine, error)

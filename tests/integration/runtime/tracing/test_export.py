@@ -46,7 +46,7 @@ class Collector(ThreadingHTTPServer):
 class _Receive(BaseHTTPRequestHandler):
     server: Collector
 
-    def do_POST(self) -> None:  # noqa: N802  (the base class names it)
+    def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         if self.headers.get("content-encoding") == "gzip":
             body = gzip.decompress(body)
@@ -90,10 +90,14 @@ async def test_a_collector_gets_the_spans_of_a_request_with_the_services_name(co
         OTEL_EXPORTER_OTLP_HEADERS="x-team=a",
         OTEL_SERVICE_NAME="chat",
     )
-    async with serving(cached=True, tracing=tracing) as served, httpx.AsyncClient(base_url=served.url) as client:
+    async with (
+        serving(cached=True, tracing=tracing) as served,
+        httpx.AsyncClient(base_url=served.url) as client,
+    ):
         answer = await client.post("/v1/completions", json=completion_body(temperature=0))
     await tracing.stop()
-    assert sorted(span.name for span in collector.spans) == ["POST /v1/completions", "cache", "engine", "queue"]
+    names = sorted(span.name for span in collector.spans)
+    assert names == ["POST /v1/completions", "cache", "engine", "queue"]
     trace = answer.headers["traceresponse"].split("-")[1]
     assert {span.trace_id.hex() for span in collector.spans} == {trace}
     attributes = collector.received[0].resource_spans[0].resource.attributes

@@ -75,5 +75,6 @@ def test_a_server_that_nobody_traces_does_not_load_the_sdk():
         "assert not [n for n in sys.modules if n.startswith('opentelemetry.sdk')]; "
         "assert 'ferry_runtime.tracing.spans' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from ferry_runtime.engine.fake import FakeBackend
 
 _TRACE = "0af7651916cd43dd8448eb211c80319c"
 _CALLER = "b7ad6b7169203331"
-_SECRET = "Xanthippe"  # noqa: S105  (no secret, a word to look for)
+_SECRET = "Xanthippe"
 
 
 class Listening(FakeBackend):
@@ -147,7 +147,9 @@ async def test_a_refusal_and_its_reason_show(traced):
     assert 503 in statuses
     waited = [span for span in server.named("queue") if span.status.status_code is StatusCode.ERROR]
     assert {span.attributes["error.type"] for span in waited} == {"DeadlineExceeded"}
-    failed = [span for span in server.named("POST /v1/completions") if span.status.status_code is StatusCode.ERROR]
+    failed = [
+        span for span in server.named("POST /v1/completions") if span.status.status_code is StatusCode.ERROR
+    ]
     assert len(failed) == sum(status >= 500 for status in statuses)
     assert all(span.attributes["error.type"] for span in failed)
 
@@ -178,13 +180,15 @@ async def test_followers_of_a_generation_share_its_engine_span(traced):
 async def test_no_text_of_prompt_answer_or_error_is_in_any_span(traced):
     server = await traced(cached=True)
     backend = server.served.stack.backend
-    backend._answer = lambda request: [f" {_SECRET}", " answers"]
+    backend._answer = lambda _: [f" {_SECRET}", " answers"]
     prompt = f"Say {_SECRET}"
     assert _SECRET in (await ask(server, prompt=prompt)).text
-    await server.client.post("/v1/chat/completions", json=chat_body(messages=[{"role": "user", "content": prompt}]))
+    await server.client.post(
+        "/v1/chat/completions", json=chat_body(messages=[{"role": "user", "content": prompt}])
+    )
     await server.client.post("/generate", json={"prompt": prompt, "max_new_tokens": -1})
     await server.client.post(f"/v1/{_SECRET}?q={_SECRET}", json={"prompt": prompt})
-    backend.controls.fails = lambda request: True
+    backend.controls.fails = lambda _: True
     assert (await ask(server, prompt=f"{prompt} again")).status_code == 500
     await until(lambda: len(server.named("engine")) == 3)
     assert len(server.named("POST unmatched")) == 1
