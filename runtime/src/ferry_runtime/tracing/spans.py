@@ -164,7 +164,9 @@ class TracedAnswer:
             return
         self._written = True
         timeline, now = self._answer.timeline, time.monotonic()
-        queue = self._span("queue", self._queued)
+        # On an idle server it has started before it was wrapped.
+        queued = min(self._queued, timeline.started or now)
+        queue = self._span("queue", queued)
         queue.set_attribute("ferry.priority", self._request.priority)
         if timeline.started is None:
             _failed(queue, error)

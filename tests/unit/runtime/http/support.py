@@ -104,7 +104,7 @@ def build_stack(
     made = backend() if callable(backend) else backend
     engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT)
     metrics = Metrics()
-    cache = _cache() if cached else None
+    cache = _cache(metrics) if cached else None
     serving = ServingPipeline(
         backend=engine,
         batching=settings.cold.batching,
@@ -130,12 +130,13 @@ def build_stack(
     return Stack(engine, metrics, serving, lifecycle, replace(services, **overrides))
 
 
-def _cache() -> Cache:
+def _cache(metrics: Metrics) -> Cache:
     return build_cache(
         namespace="tests",
         config=lambda: CacheConfig(enabled=True),
         model=lambda: ServedModel(name=MODEL, weights="w"),
         queue_timeout=lambda: 60.0,
+        registry=metrics.registry,
     )
 
 
