@@ -13,7 +13,7 @@ import yaml
 from tests.integration.compose import binaries
 from tests.integration.monitoring.binaries import find as find_prometheus
 
-from ferry_runtime.settings import unknown_variables
+from ferry_runtime.settings import config_from_environment, store_address, unknown_variables
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -111,6 +111,16 @@ def test_no_image_names_a_registry():
 
 def test_every_variable_of_the_runtime_is_one_that_it_reads():
     assert unknown_variables(SERVICES["runtime"]["environment"]) == []
+
+
+def test_the_runtimes_settings_are_valid_and_turn_the_cache_on(config):
+    settings = config()["services"]["runtime"]["environment"]
+    read = config_from_environment(settings)
+    assert read.cold.model.served_name == "smollm2"
+    assert read.hot.cache.enabled
+    address = store_address(settings)
+    assert address is not None
+    assert address.label == "redis:6379/0"
 
 
 def test_every_file_that_is_mounted_is_there():
