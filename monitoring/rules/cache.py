@@ -65,7 +65,10 @@ CACHE = Group(
         ),
         Alert(
             name="FerryCacheWrongHits",
-            expr='ferry_cache_shadow_wrong_rate{bound="low"} > 0.05',
+            # A single wrong sample has a lower bound of 0.2: too few say nothing yet.
+            expr='ferry_cache_shadow_wrong_rate{bound="low"} > 0.05\n'
+            "and on (namespace, service, instance)\n"
+            "  sum by (namespace, service, instance) (ferry_cache_shadow_verdicts_total) >= 20",
             lasting="15m",
             severity=Severity.CRITICAL,
             summary=f"At least {{{{ $value | humanizePercentage }}}} of the semantic hits of {_POD} are wrong.",

@@ -106,6 +106,18 @@ async def test_a_collector_gets_the_spans_of_a_request_with_the_services_name(co
     assert collector.headers[0]["x-team"] == "a"
 
 
+@pytest.mark.timeout(400)
+def test_a_real_server_with_its_engine_is_traced_to_its_last_request(collector, ferry_server):
+    server = ferry_server(environment={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url})
+    server.wait_ready()
+    answer = server.client.post("/generate", json={"prompt": "Say hi", "max_new_tokens": 3})
+    assert answer.status_code == 200
+    server.interrupt()  # what was not sent yet is sent now
+    assert {"POST /generate", "cache", "queue", "engine"} <= {span.name for span in collector.spans}
+    assert "Say hi" not in str(collector.received)
+    assert answer.headers["traceresponse"].split("-")[1] in server.output
+
+
 async def test_the_samplers_variables_are_honoured(collector, monkeypatch):
     tracing = started(
         monkeypatch, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, OTEL_TRACES_SAMPLER="always_off"
