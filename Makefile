@@ -34,7 +34,7 @@ run: install ## Serve examples/smollm2.yaml on this machine (PORT=8000, MANIFEST
 	@exec $(BIN)/ferry run $(MANIFEST) --port $(PORT)
 
 .PHONY: test
-test: install ## Unit and integration tests, in parallel, without network
+test: install prometheus ## Unit and integration tests, in parallel, without network
 	$(PYTEST) tests --ignore tests/integration/operator
 
 .PHONY: unit
@@ -44,6 +44,14 @@ unit: install ## Unit tests only (under three minutes)
 .PHONY: test-operator
 test-operator: install ## The operator against a real Kubernetes API server (built from Go modules, once)
 	$(PYTEST) -m "not slow" tests/integration/operator tests/chart
+
+.PHONY: prometheus
+prometheus: install ## Fetch Debian's prometheus and promtool for the tests, without installing them
+	@PYTHONPATH=. $(BIN)/python -m tests.integration.monitoring.binaries
+
+.PHONY: docker-compose
+docker-compose: install ## Build docker compose for the tests, where Docker has no such plug-in
+	PYTHONPATH=. $(BIN)/python -m tests.integration.compose.binaries
 
 .PHONY: soak
 soak: install ## What takes minutes: full operator matrices, ten minutes of overload
@@ -64,15 +72,16 @@ format: install ## Rewrite what ruff can mend
 	$(BIN)/ruff format .
 
 .PHONY: generate
-generate: install ## Write the CRD and its reference from the types in crds/src
+generate: install ## Write the CRD, rules, dashboards and reference pages from their sources
 	$(BIN)/python -m ferry_api.generate
+	$(BIN)/python -m monitoring
 
 COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 .PHONY: lock
 lock: ## Resolve the hash-pinned requirements again (no addresses in them)
 	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt
-	$(COMPILE) --extra runtime -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --extra runtime --extra otel -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) --extra operator -c requirements/dev.txt pyproject.toml -o requirements/operator.txt
 	$(COMPILE) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
 	$(COMPILE) --no-deps requirements/models.in -o requirements/models.txt

@@ -31,6 +31,7 @@ def environment(documents):
     "settings",
     [
         [],
+        ['metrics={"dashboards":{"enabled":true}}'],
         [_NAMESPACED, "replicas=2"],
         [
             "replicas=3",
@@ -40,7 +41,7 @@ def environment(documents):
         ],
         ['image={"repository":"r/i","digest":"sha256:' + "0" * 64 + '"}', 'imagePullSecrets=[{"name":"s"}]'],
     ],
-    ids=["defaults", "namespaces", "placement", "image"],
+    ids=["defaults", "dashboards", "namespaces", "placement", "image"],
 )
 def test_every_object_is_valid_kubernetes(render, settings):
     for document in render(*settings):
@@ -151,9 +152,69 @@ def test_a_service_monitor_on_request(render):
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
 
 
+def rules_of(documents):
+    return {
+        rule.get("alert", rule.get("record")): rule
+        for document in of_kind(documents, "PrometheusRule")
+        for group in document["spec"]["groups"]
+        for rule in group["rules"]
+    }
+
+
+def test_rules_on_request_are_those_that_were_made(render):
+    assert of_kind(render(), "PrometheusRule") == []
+    shipped = {}
+    for part in ("runtime", "operator"):
+        groups = yaml.safe_load((CHART / "files" / "monitoring" / f"{part}-rules.yaml").read_text())["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
+        shipped |= {rule.get("alert", rule.get("record")): rule for rule in rules}
+    assert rules_of(render('metrics={"prometheusRule":{"enabled":true}}')) == shipped
+
+
+def test_rules_are_fitted_to_the_values(render):
+    wanted = {
+        "enabled": True,
+        "labels": {"release": "kps"},
+        "alertLabels": {"team": "models"},
+        "disabled": ["FerrySemanticTierNeverHits", "FerryOperatorDown"],
+        "slowFirstTokenSeconds": "10.0",
+        "runbookBaseUrl": "https://example.com/ferry",
+    }
+    documents = render(f'metrics={{"prometheusRule":{json.dumps(wanted)}}}')
+    assert {d["metadata"]["labels"]["release"] for d in of_kind(documents, "PrometheusRule")} == {"kps"}
+    rules = rules_of(documents)
+    assert rules.keys().isdisjoint(wanted["disabled"])
+    alert = rules["FerryFailing"]
+    assert alert["labels"] == {"severity": "critical", "team": "models"}
+    assert alert["annotations"]["runbook_url"].startswith(
+        "https://example.com/ferry/docs/reference/alerts.md#"
+    )
+    slow = rules["ferry:first_token_slow:ratio_rate1h"]
+    assert 'le="10.0"' in slow["expr"]
+    assert "labels" not in slow
+
+
+def test_dashboards_on_request_are_found_by_grafanas_sidecar(render):
+    assert of_kind(render(), "ConfigMap") == []
+    (config_map,) = of_kind(render('metrics={"dashboards":{"enabled":true}}'), "ConfigMap")
+    assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+    for part in ("runtime", "operator"):
+        shipped = (CHART / "files" / "monitoring" / f"{part}-dashboard.json").read_text()
+        assert json.loads(config_map["data"][f"ferry-{part}.json"]) == json.loads(shipped)
+
+
+def test_labels_of_service_monitors_reach_those_of_the_runtimes(render):
+    settings = 'metrics={"serviceMonitor":{"enabled":true,"labels":{"release":"kps","team":"a"}}}'
+    read = from_environment(environment(render(settings)))
+    assert read.monitor_labels == {"release": "kps", "team": "a"}
+    assert from_environment(environment(render())).monitor_labels == {}
+
+
 @pytest.mark.parametrize(
     "setting",
     [
+        'metrics={"prometheusRule":{"slowFirstTokenSeconds":"3"}}',
+        'metrics={"prometheusRule":{"disabled":["NotOurs"]}}',
         'scope={"kind":"Everything"}',
         'scope={"kind":"Cluster","namespaces":["a"]}',
         'scope={"kind":"Namespaces","namespaces":["Not_A_Name"]}',

@@ -70,8 +70,9 @@ def create_app(services: Services) -> FastAPI:
     app.add_middleware(
         Observe,
         routes=routes,
-        metrics=HttpMetrics(services.registry),
+        metrics=HttpMetrics(services.registry, lambda: services.lifecycle.ready),
         draining=lambda: services.lifecycle.draining,
+        tracing=services.tracing,
     )
     return app
 

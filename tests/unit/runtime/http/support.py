@@ -95,6 +95,7 @@ def build_stack(
     text: TextModel | None = None,
     pipeline: Pipeline | None = None,
     cached: bool = False,
+    tracing: Any = None,
     **overrides: Any,
 ) -> Stack:
     """``backend`` may be a function that makes one. ``cached`` puts the cache in, without a store or an
@@ -103,13 +104,14 @@ def build_stack(
     made = backend() if callable(backend) else backend
     engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT)
     metrics = Metrics()
-    cache = _cache() if cached else None
+    cache = _cache(metrics) if cached else None
     serving = ServingPipeline(
         backend=engine,
         batching=settings.cold.batching,
         hot=settings.hot,
         metrics=metrics,
         cache=cache.layer if cache else None,
+        tracing=tracing,
     )
     lifecycle = Lifecycle(engine, serving, lambda: 1.0)
     model = text or text_model(chat=chat)
@@ -123,16 +125,18 @@ def build_stack(
         registry=metrics.registry,
         batch_size=lambda: metrics.mean_batch_size,
         cache=lambda: cache.control if cache else None,
+        tracing=tracing,
     )
     return Stack(engine, metrics, serving, lifecycle, replace(services, **overrides))
 
 
-def _cache() -> Cache:
+def _cache(metrics: Metrics) -> Cache:
     return build_cache(
         namespace="tests",
         config=lambda: CacheConfig(enabled=True),
         model=lambda: ServedModel(name=MODEL, weights="w"),
         queue_timeout=lambda: 60.0,
+        registry=metrics.registry,
     )
 
 
