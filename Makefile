@@ -64,8 +64,9 @@ format: install ## Rewrite what ruff can mend
 	$(BIN)/ruff format .
 
 .PHONY: generate
-generate: install ## Write the CRD and its reference from the types in crds/src
+generate: install ## Write the CRD and its reference from the types in crds/src, and the chart's table of values
 	$(BIN)/python -m ferry_api.generate
+	$(BIN)/python charts/values_table.py
 
 COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 

@@ -12,7 +12,6 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-
 from e2e.harness.cluster import Cluster, cluster
 from e2e.harness.diagnostics import dump
 from e2e.harness.images import ROOT, Images, build_all

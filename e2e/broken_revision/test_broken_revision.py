@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from e2e.harness.place import expect_no_failure
 
 HERE = Path(__file__).parent

@@ -1,7 +1,7 @@
 """Sends requests to one service until it is told to end; prints one JSON line for each, as it ends.
 
-Runs in a pod of the cluster. Three kinds of client at once, since rollouts hurt them differently: one keeps its
-connection, one makes a new one for every request, one streams.
+Runs in a pod of the cluster. Three kinds of client at once, since rollouts hurt them differently: one keeps
+its connection, one makes a new one for every request, one streams.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import time
 
 import httpx
 
-STOP = pathlib.Path("/tmp/stop")
+STOP = pathlib.Path("/tmp/stop")  # noqa: S108  (the pod is its own)
 PRINTING = threading.Lock()
 
 

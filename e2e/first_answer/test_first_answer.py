@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from e2e.harness import images
 from e2e.harness.cluster import wait_for
 from e2e.harness.place import expect_no_failure

@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
+from e2e.harness.shell import StepFailed, run, say
 from platformdirs import user_cache_path
 from tests.integration.operator.binaries import binaries, helm, tool
-
-from e2e.harness.shell import StepFailed, run, say
 
 _T = TypeVar("_T")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})

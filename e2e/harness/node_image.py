@@ -9,11 +9,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.integration.operator.binaries import Binaries, kubernetes_version, node_binaries, tool
-
 from e2e.harness import docker
 from e2e.harness.images import E2E, debian
 from e2e.harness.shell import Missing, StepFailed, run, say
+from tests.integration.operator.binaries import Binaries, kubernetes_version, node_binaries, tool
 
 _FOLDER = E2E / "node-image"
 _SYSTEM = "ferry-e2e/system"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from e2e.harness.cluster import Cluster, wait_for
 from e2e.harness.images import Images
 from e2e.harness.table import Table

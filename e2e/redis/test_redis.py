@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import yaml
-
 from e2e.harness.cluster import wait_for
 from e2e.harness.place import expect_no_failure
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from e2e.harness.cluster import wait_for
 from e2e.harness.place import Place
 

@@ -1,8 +1,8 @@
 """Builds Kubernetes and the tools around it from Go modules, once per version, and says where they lie.
 
-The operator's tests need a real API server, the end-to-end tests a whole node; the modules below `e2e/cluster`
-are all it takes. A cold build takes six to fifteen minutes on two cores, so each executable is kept in the
-user's cache folder, keyed by what went into it, and a build that was cut short goes on where it stopped.
+The operator's tests need a real API server, the end-to-end tests a whole node; the modules below
+`e2e/cluster` are all it takes. A cold build takes six to fifteen minutes on two cores, so each executable is
+kept in the user's cache folder, keyed by what went into it; a build that was cut short goes on where it was.
 Run as a script it builds and prints the folder; with `node`, everything that the end-to-end tests need.
 """
 
