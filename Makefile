@@ -45,6 +45,18 @@ unit: install ## Unit tests only (under three minutes)
 test-operator: install ## The operator against a real Kubernetes API server (built from Go modules, once)
 	$(PYTEST) -m "not slow" tests/integration/operator tests/chart
 
+TESTS ?= e2e
+E2E = $(BIN)/python -m pytest -n 0 --timeout 1200 --tb short
+.PHONY: e2e
+e2e: install ## Every end-to-end scenario on a kind cluster (needs a Docker engine: e2e/start-docker; TESTS=e2e/redis)
+	$(BIN)/python -m e2e.prepare real_model
+	$(E2E) $(TESTS)
+
+.PHONY: e2e-smoke
+e2e-smoke: install ## End to end in a few minutes: install, answer, update under traffic, delete
+	$(BIN)/python -m e2e.prepare
+	E2E_WORKERS=0 $(E2E) -m smoke e2e
+
 .PHONY: soak
 soak: install ## What takes minutes: full operator matrices, ten minutes of overload
 	$(PYTEST) -m slow tests/integration/operator tests/chart
