@@ -1,6 +1,6 @@
 """Builds what the end-to-end tests need, ahead of them: executables, node image, images.
 
-    python -m e2e.prepare [real_model]
+python -m e2e.prepare [real_model]
 """
 
 from __future__ import annotations
