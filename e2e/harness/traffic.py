@@ -99,6 +99,8 @@ class Traffic:
             "spec": restricted(self.image, command, node=node),
         }
         self.cluster.apply(document, namespace=self.namespace)
+        ready = (f"pod/{self.name}", "--for=condition=Ready", "--timeout=60s")
+        self.cluster.kubectl("wait", *ready, "--namespace", self.namespace)
         self.more(9)
 
     def more(self, count: int, seconds: float = 60) -> None:
