@@ -27,6 +27,16 @@ def require_engine() -> None:
         ) from None
 
 
+def require_disk(gibibytes: float) -> None:
+    """:raises Missing: where the engine keeps its data there is less free than that."""
+    root = Path(run("docker", "info", "--format", "{{.DockerRootDir}}").strip())
+    if not root.is_dir():
+        return  # an engine on another machine
+    free = shutil.disk_usage(root).free / 2**30
+    if free < gibibytes:
+        raise Missing(f"{root} has {free:.0f} GiB free, and this needs {gibibytes:.0f}: docker system prune?")
+
+
 @cache
 def _environment() -> dict[str, str]:
     """The classic builder where the buildx plug-in is not installed: newer clients have no other."""
