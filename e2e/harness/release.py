@@ -21,7 +21,10 @@ class Release:
     name: str = "ferry"
 
     def install(self, **more: str) -> None:
-        """Install it, or upgrade what is there; returns when the operator is ready."""
+        """Install it, or upgrade what is there; returns when the operator is ready.
+
+        ``more`` are values as helm's --set takes them.
+        """
         self.cluster.kubectl(
             "apply",
             "--filename=-",
@@ -34,9 +37,9 @@ class Release:
             "image.tag": tag,
             "runtime.image": self.images.fake,
             "redis.image": self.images.redis,
-            **more,
         }
         settings = [word for key, value in values.items() for word in ("--set-string", f"{key}={value}")]
+        settings += [word for key, value in more.items() for word in ("--set", f"{key}={value}")]
         self.cluster.helm(
             "upgrade", "--install", self.name, _CHART, "--namespace", NAMESPACE, "--wait", *settings
         )

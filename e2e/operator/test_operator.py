@@ -12,6 +12,10 @@ from e2e.harness.release import NAMESPACE
 HERE = Path(__file__).parent
 
 
+def test_the_charts_own_test_passes(release):
+    release.cluster.helm("test", release.name, "--namespace", NAMESPACE)
+
+
 def test_killed_in_the_middle_of_a_rollout(place, release):
     place.apply(HERE / "service.yaml")
     place.wait_ready("steady")

@@ -15,16 +15,15 @@ HERE = Path(__file__).parent
 def device(release) -> Iterator[str]:
     """One node advertises one GPU, as a device plugin would; returns its name."""
     node = release.cluster.nodes[-1]
-    amounts = ("status", "capacity", "nvidia.com~1gpu")
-    place = "/" + "/".join(amounts)
 
-    def patch(operation: dict[str, str], *, check: bool = True) -> None:
+    def patch(**operation: str) -> None:
         words = ("patch", "node", node, "--subresource=status", "--type=json", "--patch")
-        release.cluster.kubectl(*words, json.dumps([operation]), check=check)
+        paths = [f"/status/{amounts}/nvidia.com~1gpu" for amounts in ("capacity", "allocatable")]
+        release.cluster.kubectl(*words, json.dumps([{**operation, "path": path} for path in paths]))
 
-    patch({"op": "add", "path": place, "value": "1"})
+    patch(op="add", value="1")
     yield node
-    patch({"op": "remove", "path": place}, check=False)
+    patch(op="remove")
 
 
 def test_the_only_gpu_is_handed_on(place, device):
