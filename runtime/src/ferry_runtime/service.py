@@ -54,6 +54,7 @@ class Surroundings:
     store: StoreChoice
     namespace: str = ""  # of the resource: keeps services apart that share a store
     local: bool = False
+    path_prefix: str = ""  # see `settings.path_prefix`
 
 
 class Service:
@@ -176,11 +177,13 @@ class Service:
                 lifecycle=self.lifecycle,
                 auth=self._auth(),
                 registry=self.metrics.registry,
+                metrics=self.metrics,
                 embedder=TextEmbedder(self.embedder),
                 store_status=self.caching.status,
                 cache=lambda: self.caching.cache.control if self.config.hot.cache.enabled else None,
                 batch_size=lambda: self.metrics.mean_batch_size,
                 config_problem=lambda: self._live.problem,
+                path_prefix=self._around.path_prefix,
             )
         )
 

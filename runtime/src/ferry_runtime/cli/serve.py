@@ -16,7 +16,7 @@ from ferry_runtime.errors import FerryError
 from ferry_runtime.logs import set_up_logging
 from ferry_runtime.models.cachefolder import default_cache_folder
 from ferry_runtime.service import Service, Surroundings
-from ferry_runtime.settings import read_secrets, unknown_variables
+from ferry_runtime.settings import path_prefix, read_secrets, unknown_variables
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ def _serve(config: Path | None, host: str, port: int) -> int:
         secrets=read_secrets(os.environ),
         store=choose_store(embedded=False),
         namespace=os.environ.get(pod_layout.ENV_SERVICE, "").strip(),
+        path_prefix=path_prefix(os.environ),
     )
     last = ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import tokenizers
@@ -18,6 +19,7 @@ from ferry_api.runtime_config import (
     RuntimeConfig,
 )
 from ferry_runtime.api.auth.policy import AuthPolicy, OpenPolicy
+from ferry_runtime.api.dashboard.bundle import Bundle
 from ferry_runtime.api.services import Services
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.setup import Cache, build_cache
@@ -32,6 +34,8 @@ from ferry_runtime.text.model import TextModel
 from ferry_runtime.text.tokenizer import Tokenizer
 
 MODEL = "smol"
+# Stands in for the dashboard's page, which need not have been built.
+PAGE_FOLDER = Path(__file__).parent / "page"
 VOCAB = 1100  # more rows than the tokenizer has tokens, as in padded models
 CONTEXT = 1024
 TEMPLATE = (
@@ -100,9 +104,9 @@ def build_stack(
     """``backend`` may be a function that makes one. ``cached`` puts the cache in, without a store or an
     embedder. ``overrides`` are fields of `Services`."""
     settings = config(hot, name=name)
-    made = backend() if callable(backend) else backend
-    engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT)
     metrics = Metrics()
+    made = backend() if callable(backend) else backend
+    engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT, on_step=metrics.stepped)
     cache = _cache() if cached else None
     serving = ServingPipeline(
         backend=engine,
@@ -121,6 +125,8 @@ def build_stack(
         lifecycle=lifecycle,
         auth=auth or OpenPolicy(),
         registry=metrics.registry,
+        metrics=metrics,
+        bundle=Bundle(PAGE_FOLDER),
         batch_size=lambda: metrics.mean_batch_size,
         cache=lambda: cache.control if cache else None,
     )

@@ -1,0 +1,65 @@
+// Numbers for people. One way each, so that the same value reads the same everywhere.
+
+const whole = new Intl.NumberFormat("en");
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+export function count(value: number): string {
+  return whole.format(value);
+}
+
+export function compact(value: number): string {
+  return Math.abs(value) < 10_000 ? whole.format(Math.round(value)) : short.format(value);
+}
+
+export function rate(value: number): string {
+  if (value === 0) return "0";
+  if (value < 0.1) return value.toFixed(2);
+  return value < 10 ? value.toFixed(1) : compact(value);
+}
+
+export function share(value: number | null): string {
+  if (value === null) return "–";
+  const percent = value * 100;
+  return percent > 0 && percent < 10 ? `${percent.toFixed(1)} %` : `${percent.toFixed(0)} %`;
+}
+
+/** Milliseconds, in the unit that reads best. */
+export function latency(ms: number | null): string {
+  if (ms === null) return "–";
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  if (ms < 1_000) return `${ms.toFixed(0)} ms`;
+  return ms < 10_000 ? `${(ms / 1_000).toFixed(2)} s` : `${(ms / 1_000).toFixed(1)} s`;
+}
+
+export function duration(seconds: number): string {
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h ${Math.floor((seconds % 3_600) / 60)} min`;
+  return `${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3_600)} h`;
+}
+
+export function bytes(value: number): string {
+  const units = ["B", "kB", "MB", "GB"];
+  let unit = 0;
+  let size = value;
+  while (size >= 1_000 && unit < units.length - 1) {
+    size /= 1_000;
+    unit += 1;
+  }
+  return `${unit === 0 || size >= 100 ? size.toFixed(0) : size.toFixed(1)} ${units[unit]}`;
+}
+
+export function clock(unixSeconds: number): string {
+  return new Date(unixSeconds * 1_000).toLocaleTimeString("en-GB");
+}
+
+export function ago(seconds: number): string {
+  if (seconds < 2) return "now";
+  return `${duration(seconds)} ago`;
+}
+
+/** For a time axis: "−3 min", "now". */
+export function age(seconds: number): string {
+  if (seconds === 0) return "now";
+  return seconds % 60 === 0 ? `−${-seconds / 60} min` : `−${-seconds} s`;
+}
