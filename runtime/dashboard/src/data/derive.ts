@@ -1,6 +1,6 @@
 // From a document to what is drawn. Pure, and nothing is guessed: sums, shares and rates of its numbers.
 
-import { type Document, HITS, type Source, SOURCES, type Timeline } from "./types";
+import { type Document, HITS, SOURCES, type Source, type Timeline } from "./types";
 
 export interface Point {
   /** Seconds before the newest bucket's end, negative. */
@@ -100,4 +100,13 @@ export function batchBars(batch: Document["batch"], most: number): Bar[] {
 
 export function sum(counts: Record<string, number>): number {
   return Object.values(counts).reduce((total, count) => total + count, 0);
+}
+
+/** The powers of ten that enclose all values, at least one decade apart. */
+export function decades(values: (number | null)[]): [number, number] {
+  const known = values.filter((value): value is number => value !== null && value > 0);
+  if (!known.length) return [1, 10];
+  const from = 10 ** Math.floor(Math.log10(Math.min(...known)));
+  const to = 10 ** Math.ceil(Math.log10(Math.max(...known)));
+  return [from, to > from ? to : from * 10];
 }
