@@ -22,6 +22,7 @@ from ferry_runtime.api.auth.policy import AuthPolicy, OpenPolicy
 from ferry_runtime.api.dashboard.bundle import Bundle
 from ferry_runtime.api.services import Services
 from ferry_runtime.cache.identity import ServedModel
+from ferry_runtime.cache.semantic.tier import Embedder, SemanticTier
 from ferry_runtime.cache.setup import Cache, build_cache
 from ferry_runtime.engine.fake import FakeBackend
 from ferry_runtime.engine.protocol import Delta
@@ -83,8 +84,18 @@ class Stack:
     pipeline: ServingPipeline
     lifecycle: Lifecycle
     services: Services
+    cache: Cache | None = None
+
+    async def start(self) -> None:
+        await self.backend.start()
+        if self.cache is not None:
+            await self.cache.layer.start()
+            if isinstance(self.cache.layer.semantic, SemanticTier):
+                await self.cache.layer.semantic.ready()
 
     async def stop(self) -> None:
+        if self.cache is not None:
+            await self.cache.layer.stop()
         await self.pipeline.stop()
         await self.backend.stop()
 
@@ -99,15 +110,16 @@ def build_stack(
     text: TextModel | None = None,
     pipeline: Pipeline | None = None,
     cached: bool = False,
+    embedder: Embedder | None = None,
     **overrides: Any,
 ) -> Stack:
-    """``backend`` may be a function that makes one. ``cached`` puts the cache in, without a store or an
-    embedder. ``overrides`` are fields of `Services`."""
+    """``backend`` may be a function that makes one. ``cached`` puts the cache in, without a store.
+    ``overrides`` are fields of `Services`."""
     settings = config(hot, name=name)
     metrics = Metrics()
     made = backend() if callable(backend) else backend
     engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT, on_step=metrics.stepped)
-    cache = _cache() if cached else None
+    cache = _cache(settings.hot.cache, embedder) if cached else None
     serving = ServingPipeline(
         backend=engine,
         batching=settings.cold.batching,
@@ -130,15 +142,16 @@ def build_stack(
         batch_size=lambda: metrics.mean_batch_size,
         cache=lambda: cache.control if cache else None,
     )
-    return Stack(engine, metrics, serving, lifecycle, replace(services, **overrides))
+    return Stack(engine, metrics, serving, lifecycle, replace(services, **overrides), cache)
 
 
-def _cache() -> Cache:
+def _cache(config: CacheConfig, embedder: Embedder | None) -> Cache:
     return build_cache(
         namespace="tests",
-        config=lambda: CacheConfig(enabled=True),
+        config=lambda: config.model_copy(update={"enabled": True}),
         model=lambda: ServedModel(name=MODEL, weights="w"),
         queue_timeout=lambda: 60.0,
+        embedder=embedder,
     )
 
 
