@@ -29,13 +29,45 @@ $(STAMP): pyproject.toml requirements/dev.txt requirements/models.txt
 .PHONY: install
 install: $(STAMP) ## Set up .venv with everything that the other targets need
 
+DASHBOARD = runtime/dashboard
+BUNDLE = runtime/src/ferry_runtime/api/dashboard/bundle/index.html
+NODE_MODULES = $(DASHBOARD)/node_modules/.package-lock.json
+DASHBOARD_SOURCES = $(shell find $(DASHBOARD) -type f -not -path '*/node_modules/*')
+NODE_20 = node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
+
+$(NODE_MODULES): $(DASHBOARD)/package.json $(DASHBOARD)/package-lock.json
+	cd $(DASHBOARD) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(BUNDLE): $(NODE_MODULES) $(DASHBOARD_SOURCES)
+	cd $(DASHBOARD) && npm run --silent build -- --logLevel warn
+	@touch $@
+
+.PHONY: dashboard
+dashboard: $(BUNDLE) ## Build the dashboard's page (needs Node 20.19 or later)
+
+# Without Node everything else works, and /dashboard says what is missing.
+.PHONY: page
+page:
+	@if $(NODE_20) 2>/dev/null; then $(MAKE) --no-print-directory dashboard || echo "The dashboard could not be built."; \
+	else echo "Without Node 20.19 or later the dashboard is not built."; fi
+
 .PHONY: run
-run: install ## Serve examples/smollm2.yaml on this machine (PORT=8000, MANIFEST=…)
+run: install page ## Serve examples/smollm2.yaml on this machine (PORT=8000, MANIFEST=…)
 	@exec $(BIN)/ferry run $(MANIFEST) --port $(PORT)
 
 .PHONY: test
-test: install prometheus ## Unit and integration tests, in parallel, without network
-	$(PYTEST) tests --ignore tests/integration/operator
+test: install page prometheus ## Unit and integration tests, in parallel, without network
+	$(PYTEST) tests --ignore tests/integration/operator --ignore tests/browser
+
+# Each worker starts a Chromium; playwright's event loop keeps these apart from the asynchronous tests.
+.PHONY: test-browser
+test-browser: install dashboard ## The dashboard in a real Chromium (apt-get install chromium); pictures in build/screenshots
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/browser
+
+.PHONY: test-dashboard
+test-dashboard: $(NODE_MODULES) ## The dashboard's own linter and unit tests (needs Node 20.19 or later)
+	cd $(DASHBOARD) && npm run --silent lint && npm run --silent test
 
 .PHONY: unit
 unit: install ## Unit tests only (under three minutes)
@@ -70,6 +102,7 @@ soak: install ## What takes minutes: full operator matrices, ten minutes of over
 	$(PYTEST) -m slow tests/integration/operator tests/chart
 	FERRY_EVERY_FAULT=1 $(PYTEST) tests/integration/operator/test_faults.py
 	$(BIN)/python -m bench soak
+	$(BIN)/python -m pytest -n 0 -m slow tests/browser
 
 .PHONY: lint
 lint: install ## ruff, mypy --strict, the import contracts

@@ -16,6 +16,7 @@ from ferry_api.runtime_config import Verifier
 from ferry_runtime.cache.metrics import CacheMetrics
 from ferry_runtime.cache.semantic.gates import Skip, skip_reason
 from ferry_runtime.cache.semantic.index import Near, SemanticIndex
+from ferry_runtime.cache.semantic.judged import Judged, Judgements
 from ferry_runtime.cache.semantic.verifier import Decision, LearnedVerifier, Verdict, shipped
 from ferry_runtime.cache.tasks import end
 from ferry_runtime.cache.tiers import Candidate
@@ -63,6 +64,7 @@ class SemanticTier:
         verifier: LearnedVerifier | None = None,
     ) -> None:
         self.index = SemanticIndex(max_entries, max_bytes, lambda: self._fingerprint)
+        self._judgements = Judgements()
         self._embedder = embedder
         self._metrics = metrics
         self._patience = patience
@@ -125,6 +127,9 @@ class SemanticTier:
         if skip_reason(question) is None and question not in self._memo and question not in self._running:
             self._start_embedding(question)
 
+    def judged(self) -> list[Judged]:
+        return self._judgements.latest()
+
     def at_hand(self, question: str) -> bytes | None:
         return _stored(self._memo.get(question))
 
@@ -150,6 +155,7 @@ class SemanticTier:
             if decision.verdict is not Verdict.ACCEPT:
                 label = "grey" if decision.verdict is Verdict.GREY else decision.reason
                 self._metrics.rejections.labels(label).inc()
+        self._judgements.add(question, near, decisions)
         pairs = zip(near, decisions, strict=True)
         return [item for item, decision in pairs if decision.verdict is Verdict.ACCEPT]
 
