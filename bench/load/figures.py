@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 from bench.load.k6 import Answer
 from bench.stats import quantile
@@ -33,6 +34,10 @@ class Figures:
     def as_json(self) -> dict[str, object]:
         """Infinity, which JSON does not know, as null."""
         return {key: None if value == math.inf else value for key, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Self:
+        return cls(**{key: math.inf if value is None else value for key, value in fields.items()})
 
 
 def latency(answer: Answer) -> float:
