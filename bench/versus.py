@@ -1,8 +1,9 @@
 """The three load scenarios on Ferry and on engine A's policy, one after the other within each round.
 
-A piece of the work can be measured at a time: BENCH_SCENARIOS names some of the scenarios, BENCH_ROUNDS says
-how many rounds to add, and BENCH_APPEND=1 adds them to what this commit has in versus.json. BENCH_PEER=off-loop
-measures beside engine A without its greatest fault (see bench.load.engine_a); those rounds are kept apart.
+A piece of the work can be measured at a time: BENCH_SCENARIOS names some of the scenarios, BENCH_ROUNDS
+says how many rounds to add, and BENCH_APPEND=1 adds them to what this commit has in versus.json.
+BENCH_PEER=off-loop measures beside engine A without its greatest fault (see bench.load.engine_a); those
+rounds are kept apart.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _tell_scenario(report: Report, title: str, played: list[tuple[Figures, Figur
         report.fact(f"{title}, {name}: requests/s", _digits([one.requests_per_second for one in own]))
         report.fact(f"{title}, {name}: outcomes", [one.outcomes for one in own])
         report.fact(f"{title}, {name}: from the cache", [one.cache for one in own])
-    wanted = WANTED[title.split(",")[0]]
+    wanted = WANTED[title.split(",", maxsplit=1)[0]]
     report.fact(
         f"{title}: p95, engine A / Ferry (wanted: {wanted})", spread([a.p95 / f.p95 for f, a in played])
     )

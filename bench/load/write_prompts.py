@@ -23,23 +23,7 @@ PROMPTS = Path(__file__).parent / "scripts" / "prompts.json"
 MOST_ALIKE = 0.72
 COUNT = 700
 
-_SUBJECTS = (
-    "a violin,a glacier,the stock market,sourdough bread,a volcano,the human heart,a bicycle,photosynthesis,"
-    "the Roman Empire,a black hole,chess,the Amazon river,a vaccine,origami,the periodic table,jazz,"
-    "a submarine,coffee,the Great Wall,a database,gravity,honey bees,a lighthouse,inflation,the moon,"
-    "yoga,a compiler,the French Revolution,rice farming,a telescope,sleep,the Olympic games,a mortgage,"
-    "dinosaurs,electric cars,a sonnet,the Sahara,a passport,olive oil,the immune system,a steam engine,"
-    "marathon running,a coral reef,democracy,a blockchain,wool,the Suez canal,a hurricane,cheese,a piano,"
-    "algebra,the printing press,a nuclear reactor,gardening,penguins,a wedding,the stone age,a kidney,"
-    "encryption,a sailing boat,the ozone layer,ballet,a battery,the Silk Road,mushrooms,a parliament,"
-    "a novel,snow,the nervous system,a tractor,perfume,a satellite,the Black Death,pottery,a supply chain,"
-    "whales,a trial by jury,a microscope,tea,the Renaissance,a tunnel,a haiku,diabetes,a windmill,"
-    "football,an earthquake,a barometer,the Vikings,cotton,a job interview,a star,wine,a typewriter,"
-    "the water cycle,chocolate,a neural network,a camel,the metric system,a budget,ice hockey,a desert,"
-    "a firewall,a cathedral,spiders,the alphabet,a helicopter,bamboo,a recipe,migration of birds,"
-    "a thermometer,the Cold War,an elevator,soap,a rainbow,a lawyer,tropical forests,a camera,a strike,"
-    "silk,a tsunami,an orchestra,recycling,a chess clock,the liver,a comet,a currency,a marionette,leather"
-).split(",")
+_SUBJECTS = (Path(__file__).parent / "subjects.txt").read_text().splitlines()
 _FORMS = (
     "How does {} work?",
     "Tell me the history of {}.",

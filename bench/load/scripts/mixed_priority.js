@@ -1,7 +1,7 @@
-// 24 users; every fourth request is urgent (priority -1), one is ordinary, two may wait (priority 5).
+// 24 users; of four requests one is urgent, one ordinary, and two may wait. Lower goes first.
 import { chat, empty, fresh, iteration, think, users } from './client.js';
 
-const KINDS = [['urgent', -1], ['ordinary', 0], ['may wait', 5], ['may wait', 5]];
+const KINDS = [['urgent', 0], ['ordinary', 2], ['may wait', 8], ['may wait', 8]];
 
 export const options = users(24, '10s', '30s');
 export const setup = empty;
