@@ -20,7 +20,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; m
 h1, h2, h3 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-top: 1px solid #ccc; padding-top: 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; } caption { text-align: left; color: #555; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right; }
-th:first-child, td:first-child { text-align: left; } svg { max-width: 100%; height: auto; }
+th:first-child, td:first-child { text-align: left; } svg { width: 100%; height: auto; }
 .bad { color: #a40000; font-weight: 600; } dt { font-weight: 600; } code { font-size: .9em; }
 """
 
@@ -80,7 +80,7 @@ def _scenarios(played: Sequence[Played]) -> Iterable[str]:
         yield f"<h2>{html.escape(one.scenario.title)}</h2><p>{html.escape(one.scenario.what)}</p>"
         kinds = by_kind(one.answers)
         if len(kinds) > 1:
-            yield _table(("requests", *_COLUMNS), [(kind, *_cells(own)) for kind, own in kinds.items()])
+            yield _table(("kind", *_COLUMNS), [(kind, *_cells(own)) for kind, own in kinds.items()])
         yield plots.over_time(one.answers)
         if one.scenario.name == "ramp":
             yield "<p>Generated answers by the number of users; boxes hold the middle half, lines 90 %.</p>"
@@ -147,4 +147,4 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _duration(seconds: float) -> str:
     if seconds == math.inf:
         return "<span class='bad'>never</span>"
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+    return plots.duration(seconds)

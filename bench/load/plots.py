@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from bench.load.figures import Figures
 from bench.load.k6 import Answer
@@ -24,6 +25,14 @@ _CACHE = {
 _MARKS = ("o", "s", "^", "D")
 _FROM_CACHE = frozenset({"exact", "semantic", "coalesced", "hit"})
 _LEAST_SECONDS = 1e-3  # where a logarithmic axis begins
+
+
+def duration(seconds: float) -> str:
+    """As a reader says it: 3.2 ms, 41 s."""
+    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+_DURATIONS = FuncFormatter(lambda value, _: duration(value))
 
 mpl.rcParams.update(
     {
@@ -54,9 +63,11 @@ def latencies(found: Sequence[tuple[str, Figures]]) -> str:
                 at = max(value, _LEAST_SECONDS)
                 axes.plot(at, place, "o", color=colour, markersize=9, label=name if place == 0 else None)
                 axes.annotate(
-                    _seconds(value), (at, place), (0, 8), textcoords="offset points", ha="center", fontsize=7
+                    duration(value), (at, place), (0, 8), textcoords="offset points", ha="center", fontsize=7
                 )
-    axes.set(xscale="log", xlabel="seconds until answered (logarithmic)", ylim=(len(found) - 0.4, -0.7))
+    axes.set(xscale="log", xlabel="until answered (logarithmic)", ylim=(len(found) - 0.4, -0.7))
+    axes.xaxis.set_major_formatter(_DURATIONS)
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_yticks(range(len(found)), [title for title, _ in found])
     axes.legend(title="of the requests within", loc="center left", bbox_to_anchor=(1, 0.5))
     return _svg(figure)
@@ -71,13 +82,18 @@ def over_time(answers: Sequence[Answer]) -> str:
         if own:
             axes.scatter(
                 [answer.at for answer in own], [max(answer.seconds, _LEAST_SECONDS) for answer in own],
-                s=7, color=colour, label=f"{name} ({len(own)})", alpha=0.6, linewidths=0, rasterized=True,
+                s=14, color=colour, label=f"{name} ({len(own)})", alpha=0.6, linewidths=0, rasterized=True,
             )  # fmt: skip
-    axes.set(yscale="log", xlabel="sent, seconds after the start", ylabel="answered after (s)")
+    axes.set(yscale="log", xlabel="sent, seconds after the start", ylabel="answered after")
+    axes.yaxis.set_major_formatter(_DURATIONS)
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    # Whole decades, so that an axis has two labels at least.
+    low, high = axes.get_ylim()
+    axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
     users = axes.twinx()
     sent = sorted(answers, key=lambda answer: answer.at)
     users.plot([a.at for a in sent], [a.users for a in sent], color=GREY, linewidth=1, label="users")
-    users.set(ylabel="users", ylim=(0, None))
+    users.set(ylabel="users", ylim=(0, 1.15 * max(1, *(answer.users for answer in sent))))
     users.grid(visible=False)
     figure.legend(loc="outside upper center", ncols=4)
     return _svg(figure)
@@ -134,10 +150,6 @@ def _kind(answer: Answer) -> str:
     if answer.outcome != "finished":
         return "no answer"
     return "from the cache" if answer.cache in _FROM_CACHE else "generated"
-
-
-def _seconds(value: float) -> str:
-    return f"{1000 * value:.3g} ms" if value < 1 else f"{value:.3g} s"
 
 
 def _svg(figure: Any) -> str:
