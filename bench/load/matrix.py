@@ -27,7 +27,7 @@ PATTERNS = {
     "long": "eight new questions in one prompt",
     "repeats": "half of the questions repeated",
 }
-SECONDS = os.environ.get("LOAD_CELL", "6s")
+SECONDS = os.environ.get("LOAD_CELL", "4s")
 TOKENS = 16
 
 

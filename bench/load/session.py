@@ -1,7 +1,7 @@
 """One load run: play the scenarios and the matrix, ask the outside tool, write both reports.
 
-LOAD_URL plays the scenarios against a server that is already running (LOAD_MODEL names its model) and
-leaves out what needs servers of its own. BENCH_SCENARIOS names some of the scenarios, LOAD_SOAK=10m adds the
+LOAD_URL plays the scenarios against a server that is already running (LOAD_MODEL names its model, LOAD_KEY
+holds its admin key) and leaves out what needs servers of its own. BENCH_SCENARIOS names some of the scenarios, LOAD_SOAK=10m adds the
 soak, LOAD_SEED changes the questions' order, LOAD_MATRIX=0 and LOAD_OUTSIDE=0 leave those parts out.
 """
 
@@ -69,8 +69,9 @@ def _play(session: Session, url: str, scenarios: Sequence[Scenario]) -> None:
     model = os.environ.get("LOAD_MODEL", "smollm2")
     for scenario in scenarios:
         _say(scenario.title)
-        settings = {} if scenario.hold is None else {"hold": scenario.hold}
-        answers = run_script(scenario.name, url, seed=session.seed, model=model, **settings)
+        answers = run_script(
+            scenario.name, url, seed=session.seed, model=model, ramp=scenario.ramp, hold=scenario.hold
+        )
         session.played.append(Played(scenario, answers))
         _say(f"  {figures(answers)}")
 
