@@ -1,8 +1,9 @@
 """One load run: play the scenarios and the matrix, ask the outside tool, write both reports.
 
 LOAD_URL plays the scenarios against a server that is already running (LOAD_MODEL names its model, LOAD_KEY
-holds its admin key) and leaves out what needs servers of its own. BENCH_SCENARIOS names some of the scenarios, LOAD_SOAK=10m adds the
-soak, LOAD_SEED changes the questions' order, LOAD_MATRIX=0 and LOAD_OUTSIDE=0 leave those parts out.
+holds its admin key) and leaves out what needs servers of its own. BENCH_SCENARIOS names some of the
+scenarios, LOAD_SOAK=10m adds the soak, LOAD_SEED changes the questions' order, LOAD_MATRIX=0 and
+LOAD_OUTSIDE=0 leave those parts out.
 """
 
 from __future__ import annotations
