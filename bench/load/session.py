@@ -31,15 +31,27 @@ from bench.server import serve
 
 
 def measure_and_report(folder: Path) -> None:
-    session = measure(os.environ.get("LOAD_URL"))
-    write(session, folder)
+    """What was measured before something failed is reported all the same.
 
-
-def measure(url: str | None) -> Session:
-    """Raises K6Missing, K6Failed, and ValueError for an unknown scenario."""
+    Raises K6Missing, K6Failed, and ValueError for an unknown scenario.
+    """
     started = time.monotonic()
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    session = Session(read_environment(), k6_version(), int(os.environ.get("LOAD_SEED", "1")), now)
+    session = new_session()
+    try:
+        measure(session, os.environ.get("LOAD_URL"))
+    finally:
+        session.minutes = (time.monotonic() - started) / 60
+        if session.played:
+            write(session, folder)
+
+
+def new_session() -> Session:
+    taken = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return Session(read_environment(), k6_version(), int(os.environ.get("LOAD_SEED", "1")), taken)
+
+
+def measure(session: Session, url: str | None) -> None:
+    """Fills ``session`` from the server at ``url``, or from servers of its own."""
     with _server(url) as served:
         _play(session, served, wanted_scenarios())
         if url is None and _wanted("LOAD_OUTSIDE"):
@@ -52,8 +64,6 @@ def measure(url: str | None) -> Session:
             rate = f"{cell.figures.tokens_per_second:.1f} tokens/s"
             _say(f"{cell.model}, {cell.pattern}, {cell.users} users: {rate}")
             session.cells.append(cell)
-    session.minutes = (time.monotonic() - started) / 60
-    return session
 
 
 def write(session: Session, folder: Path) -> Sequence[Path]:
