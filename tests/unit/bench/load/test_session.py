@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from bench.load import session
 from bench.load.k6 import Answer, K6Failed
 
