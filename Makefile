@@ -139,6 +139,17 @@ SCENARIO ?= engine
 bench: install ## Measure beside peers; the report goes to bench/results (SCENARIO=engine)
 	$(BIN)/python -m bench $(SCENARIO)
 
+.PHONY: load
+load: install ## Load test of ten minutes; the report goes to bench/results/load (LOAD_URL=… for a running server)
+	$(BIN)/python -m bench load
+
+# By its own release, since it is no part of the project: never imported, never shipped.
+GUIDELLM = $(shell $(BIN)/python -c 'from bench.load.outside import guidellm_path; print(guidellm_path().parents[1])')
+.PHONY: guidellm
+guidellm: install ## The outside opinion of `make load`, in an environment of its own (5.6 GB)
+	$(BIN)/uv venv --quiet --allow-existing "$(GUIDELLM)"
+	$(BIN)/uv pip install --python "$(GUIDELLM)/bin/python" guidellm==0.8.1
+
 .PHONY: clean
 clean: ## Remove what was built here (not the model cache)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
