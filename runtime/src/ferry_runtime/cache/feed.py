@@ -78,6 +78,10 @@ class Feed:
     async def stop(self) -> None:
         await end(self._task)
 
+    def start_over(self) -> None:
+        """The store is another one now: what it holds is compared anew."""
+        self._cursor = None
+
     def freshness(self) -> Freshness:
         """Talking to the store is not enough: a backlog of events may hold an order to forget."""
         age = time.monotonic() - self._caught_up

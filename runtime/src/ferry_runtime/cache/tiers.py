@@ -18,6 +18,7 @@ from ferry_runtime.cache.metrics import CacheMetrics
 from ferry_runtime.cache.shared import SharedTier
 from ferry_runtime.cache.tasks import end
 from ferry_runtime.errors import StoreError
+from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.redis_store import Record
 
 _SLICE = 2_000  # entries looked at a second for having expired
@@ -133,6 +134,14 @@ class Tiers:
         if self.shared is not None and self.feed is not None:
             await self.feed.stop()
             await self.shared.stop()
+
+    async def move(self, address: StoreAddress) -> None:
+        """Go on with the shared store at another address, or with other credentials."""
+        if self.shared is None or self.feed is None or address == self.shared.store.address:
+            return
+        if address.place != self.shared.store.address.place:
+            self.feed.start_over()
+        await self.shared.store.move(address)
 
     @property
     def freshness(self) -> Freshness:
