@@ -41,7 +41,7 @@ class Freshness(Enum):
 
 class Feed:
     """Runs for the life of the process. ``on_entry`` takes an entry and its encoded form, ``on_gone``
-    the id of one that was announced and is not to be had;
+    the id of one that was announced and is not to be had, ``on_judged`` a label of another replica's;
     ``held`` tells when the version of an entry that this process has expires; None: it has none."""
 
     def __init__(
@@ -53,6 +53,7 @@ class Feed:
         on_entry: Callable[[Entry, bytes], None],
         on_gone: Callable[[str], None],
         on_purge: Callable[[messages.Scope], int],
+        on_judged: Callable[[messages.Judged], None],
         on_reconciled: Callable[[set[str], float], None],
         purges: Callable[[], int],
     ) -> None:
@@ -62,6 +63,7 @@ class Feed:
         self._on_entry = on_entry
         self._on_gone = on_gone
         self._on_purge = on_purge
+        self._on_judged = on_judged
         self._on_reconciled = on_reconciled
         self._purges = purges
         self._batch = _BATCH
@@ -135,8 +137,30 @@ class Feed:
             missing = [entry_id for entry_id, expires in register.items() if self._lacks(entry_id, expires)]
             await self._fetch(missing)
         self._on_reconciled(alive, now)
+        if not self.loaded.is_set():
+            await self._remember(cursor)
         self._cursor = cursor
         self.loaded.set()
+
+    async def _remember(self, cursor: str) -> None:
+        """Labels that other replicas, or this one's earlier life, have told: as far back as the stream goes.
+        What an order to forget has covered since they were told is left out."""
+        labels: dict[str, list[messages.Judged]] = {}
+        position = "0-0"
+        while _order(position) < _order(cursor):
+            events = await self._store.events(position, 0.0, _EVENTS)
+            if not events:
+                break
+            position = events[-1].position
+            for event in events:
+                judged = messages.decode_judged(event.data) if event.kind == "label" else None
+                scope = messages.decode_scope(event.data) if event.kind == "purge" else None
+                if judged is not None and _order(event.position) <= _order(cursor):
+                    labels.setdefault(judged.id, []).append(judged)
+                elif scope is not None:
+                    labels = {key: told for key, told in labels.items() if not _covers(scope, told[0])}
+        for judged in (judged for told in labels.values() for judged in told):
+            self._on_judged(judged)
 
     def _lacks(self, entry_id: str, expires: float) -> bool:
         """An answer that was judged wrong and made again has the same id, and another expiry."""
@@ -158,6 +182,10 @@ class Feed:
                     await self._fetch(wanted)
                     wanted = []
                     self._on_purge(scope)
+            elif event.kind == "label":
+                judged = messages.decode_judged(event.data)
+                if judged is not None and judged.replica != self._replica:
+                    self._on_judged(judged)
         await self._fetch(wanted)
 
     async def _fetch(self, entry_ids: Sequence[str]) -> None:
@@ -201,6 +229,10 @@ class Feed:
         if not self._lost:
             self._lost = True
             log.warning("cache: changes at store %s are lost: %s", self._store.address.label, error)
+
+
+def _covers(scope: messages.Scope, judged: messages.Judged) -> bool:
+    return scope.covers(entry_id=judged.id, tenant=judged.owner, model=judged.model)
 
 
 def _order(position: str) -> tuple[int, int]:

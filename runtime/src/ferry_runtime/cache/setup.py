@@ -94,6 +94,7 @@ def build_cache(
         secrets.token_hex(8),
         shared=SharedTier(RedisStore(store, namespace), metrics) if store is not None else None,
         index=semantic.index if semantic is not None else None,
+        labels=semantic.labels if semantic is not None else None,
     )
     layer = CacheLayer(
         tiers,

@@ -40,7 +40,8 @@ class CurrentCredentials(CredentialProvider):
     def __init__(self, address: Callable[[], StoreAddress]) -> None:
         self._address = address
 
-    def get_credentials(self) -> tuple[str, ...]:
+    def get_credentials(self) -> Any:
+        """User and password, a password, or neither, which redis-py's own annotation leaves out."""
         address = self._address()
         if address.username is not None:
             return address.username, address.password or ""
