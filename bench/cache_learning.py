@@ -31,6 +31,7 @@ from bench.cache_train import (
 from bench.cache_wordings import Compared, asked
 from bench.environment import read_environment
 from bench.report import Report
+from ferry_runtime.cache.labels import MOST_LABELS
 from ferry_runtime.cache.semantic.learning import SPREAD, step, threshold
 from ferry_runtime.cache.shadow import SHARE, wilson
 from ferry_runtime.embedding.location import embedder_directory
@@ -87,9 +88,9 @@ class Policy:
 POLICIES = (
     Policy("verifier alone", learns=False),
     Policy("labels, a judge without faults"),
-    Policy("labels, half of the pairs judged", judged=0.5),
-    Policy("labels, 1 in 20 of them false", false_right=0.05, false_wrong=0.05),
-    Policy("labels, 1 in 5 of them false", false_right=0.2, false_wrong=0.2),
+    Policy("labels, 4 in 10 pairs judged", judged=0.4),
+    Policy("labels, the judge errs as on texts", judged=0.4, false_right=0.04, false_wrong=0.12),
+    Policy("labels, the judge errs as on answers", judged=0.6, false_right=0.03, false_wrong=0.35),
 )
 
 
@@ -154,7 +155,8 @@ class _Cache:
                 return
         doubtful = [entry for entry in near if score[entry] >= self.group.grey]
         if doubtful:
-            self._label(max(doubtful, key=lambda entry: score[entry]), question)
+            best = max(doubtful, key=lambda entry: score[entry])
+            self._label(best, question, also=question)
         self.entries.append(question)
 
     def _threshold(self, entry: int) -> float:
@@ -166,15 +168,18 @@ class _Cache:
     def _fits(self, entry: int, question: int) -> bool:
         return bool(self.group.compared.answers[entry] == self.group.compared.answers[question])
 
-    def _label(self, entry: int, question: int) -> None:
+    def _label(self, entry: int, question: int, also: int | None = None) -> None:
         if self.draw.random_sample() >= self.policy.judged:
             return
         right = self._fits(entry, question)
         false = self.policy.false_wrong if right else self.policy.false_right
         right ^= bool(self.draw.random_sample() < false)
-        known = self.labels.setdefault(entry, [])
-        known.append((step(float(self.group.score[question][entry])), right))
-        del known[:-16]
+        label = step(float(self.group.score[question][entry])), right
+        for one in (entry, also):
+            if one is not None:
+                known = self.labels.setdefault(one, [])
+                known.append(label)
+                del known[:-MOST_LABELS]
         self.tally.labels += 1
 
 

@@ -1,7 +1,8 @@
 """Labels for entries: from misses in doubt, from shadow comparisons, from clients' verdicts.
 
 A question whose best candidate was neither accepted nor rejected is generated anyway. When nobody is
-waiting, its answer is compared with the candidate's, which tells whether that one would have done.
+waiting, its answer is compared with the candidate's, which tells whether that one would have done, and
+so, the score being symmetric, whether the new one would do for the candidate's question: both are labelled.
 """
 
 from __future__ import annotations
@@ -78,8 +79,7 @@ class Labeller:
     async def judged(self, entry: Entry, score: float | None, verdict: Verdict, source: Source) -> None:
         """A fresh answer beside the entry's. What is unclear labels nothing."""
         self._metrics.labels.labels(source.value, verdict.value).inc()
-        if score is not None and verdict is not Verdict.UNCLEAR:
-            await self._tiers.judge(entry, encode(score, right=verdict is Verdict.SAME))
+        await self._label(entry, score, verdict)
 
     def last_score(self, entry_id: str) -> float | None:
         """What `told` needs to know, asked before the entry is forgotten."""
@@ -88,6 +88,10 @@ class Labeller:
     async def told(self, entry: Entry, score: float | None, *, right: bool) -> None:
         """A client's verdict names no question: it is about the entry's latest hit, if that was here."""
         await self.judged(entry, score, Verdict.SAME if right else Verdict.DIFFERENT, Source.FEEDBACK)
+
+    async def _label(self, entry: Entry, score: float | None, verdict: Verdict) -> None:
+        if score is not None and verdict is not Verdict.UNCLEAR:
+            await self._tiers.judge(entry, encode(score, right=verdict is Verdict.SAME))
 
     async def _run(self) -> None:
         while True:
@@ -111,3 +115,4 @@ class Labeller:
             return
         verdict = await self._judge.compare(stored.choices, fresh.choices)
         await self.judged(stored, doubt.score, verdict, Source.MISS)
+        await self._label(fresh, doubt.score, verdict)
