@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,9 +17,10 @@ from ferry_runtime.cache.feed import Feed, Freshness
 from ferry_runtime.cache.labels import Labels
 from ferry_runtime.cache.local import Drop, Held, LocalStore
 from ferry_runtime.cache.metrics import CacheMetrics
+from ferry_runtime.cache.putback import put_back
 from ferry_runtime.cache.shared import SharedTier
 from ferry_runtime.cache.tasks import end
-from ferry_runtime.errors import StoreError
+from ferry_runtime.errors import StoreError, StoreUnavailable
 from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.redis_store import Record
 
@@ -123,6 +124,7 @@ class Tiers:
         self.labels = labels
         self._metrics = metrics
         self._replica = replica
+        self.on_restarted: Callable[[], None] = lambda: None  # the store is another one, given our answers
         self._sweeper: asyncio.Task[None] | None = None
         local.on_drop = self._dropped
         self.feed = (
@@ -135,6 +137,7 @@ class Tiers:
                 on_purge=self.forget,
                 on_judged=self._learn_label,
                 on_reconciled=self._keep_only,
+                on_restarted=self._put_back,
                 purges=lambda: local.purges,
             )
             if shared is not None
@@ -190,11 +193,14 @@ class Tiers:
     async def look_up(self, entry_id: str, now: float) -> Entry | None:
         """As `fetch`, but raises StoreError where only the store could say."""
         found = self.at_hand(entry_id, now)
-        if found is not None or self.shared is None:
+        if found is not None or self.shared is None or self.feed is None:
             return found
         purges = self.local.purges
         body = await self.shared.get(entry_id)
         entry = decode_as(entry_id, body, now)
+        if entry is None and self.feed.cut_off:
+            # The store is back, perhaps without its contents, and is about to be given ours.
+            raise StoreUnavailable("changes at the store are not being followed yet")
         if entry is None:
             self._gone(entry_id)
         elif body is not None and purges == self.local.purges:
@@ -289,6 +295,12 @@ class Tiers:
         """An evicted answer may still stand in the index, and is worth no second fetch."""
         expires = self.local.expiry(entry_id)
         return self.index.expiry(entry_id) if expires is None and self.index is not None else expires
+
+    async def _put_back(self, up_to_date: bool) -> set[str]:
+        assert self.shared is not None  # noqa: S101 - only a feed, so only a store, calls this
+        back = await put_back(self.local, self.shared.store) if up_to_date else set()
+        self.on_restarted()
+        return back
 
     def _keep_only(self, alive: set[str], began: float) -> None:
         """After a reconciliation; entries newer than it may not have reached the store yet."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ferry_runtime.errors import StoreMisused
+from ferry_runtime.errors import StoreMisused, StoreRefused
 from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.client import Gate, connect
 from ferry_runtime.store.frame import FrameError, seal, unseal
@@ -84,6 +84,14 @@ class RedisStore:
     async def ping(self) -> None:
         await self._gate.call(self._redis.ping, self._deadline)
 
+    async def run_id(self) -> str | None:
+        """Tells one life of the server from the next; None where this account may not ask."""
+        try:
+            told: dict[str, str] = await self._gate.call(lambda: self._redis.info("server"), self._slow)
+        except StoreRefused:
+            return None
+        return told.get("run_id")
+
     async def get(self, entry_id: str) -> bytes | None:
         """The entry's body; None for a missing key and for contents that are not ours."""
         found = await self._gate.call(lambda: self._redis.get(self._entry(entry_id)), self._deadline)
@@ -123,6 +131,20 @@ class RedisStore:
         oldest = await self._gate.call(lambda: self._redis.zrange(register, 0, over), self._slow)
         # The new one is the first to expire where the time to live has been lowered.
         return [item.decode() for item in oldest if item.decode() != record.id][:over]
+
+    async def restore(self, records: Sequence[Record]) -> None:
+        """Write what the store has lost, keeping whatever it has by now. Announces nothing."""
+
+        async def write() -> None:
+            async with self._redis.pipeline(transaction=False) as batch:
+                for record in records:
+                    expires = int(record.expires * 1000)
+                    batch.set(self._entry(record.id), seal(record.body), pxat=expires, nx=True)
+                    batch.zadd(self._tenant(record.tenant), {record.id: record.expires}, nx=True)
+                batch.sadd(self._prefix + "tenants", *{record.tenant for record in records})
+                await batch.execute()
+
+        await self._gate.call(write, self._slow)
 
     async def remove(self, ids_by_tenant: dict[str, list[str]], event: bytes) -> int:
         """Remove entries, then tell every replica. Returns how many existed."""
