@@ -44,7 +44,7 @@ class Freshness(Enum):
 
 class Feed:
     """Runs for the life of the process. ``on_entry`` takes an entry and its encoded form, ``on_gone``
-    the id of one that was announced and is not to be had, ``on_judged`` a label of another replica's;
+    the id of one that was announced and is not to be had, ``on_judged`` a label, ours included;
     ``on_restarted`` is awaited when the store has been started anew without what it held; it is told whether
     this process had followed the old one to its end, and tells which entries the store has again; ``held``
     tells when the version of an entry that this process has expires; None: it has none."""
@@ -220,7 +220,7 @@ class Feed:
                     self._on_purge(scope)
             elif event.kind == "label":
                 judged = messages.decode_judged(event.data)
-                if judged is not None and judged.replica != self._replica:
+                if judged is not None:
                     self._on_judged(judged)
         await self._fetch(wanted)
 

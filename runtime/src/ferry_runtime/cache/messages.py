@@ -13,10 +13,9 @@ class Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Judged(msgspec.Struct, frozen=True, array_like=True):
-    """A replica found whether an entry's answer fitted a question. ``label`` as in `labels.encode`;
+    """Somebody found whether an entry's answer fitted a question. ``label`` as in `labels.encode`;
     ``expires`` is the entry's, in Unix seconds."""
 
-    replica: str
     id: str
     owner: str
     model: str

@@ -4,7 +4,6 @@ the three in step: what is stored, expires or is purged here is so in all of the
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -239,12 +238,17 @@ class Tiers:
             await self.shared.store.remove({entry.owner: over}, messages.encode(scope))
 
     async def judge(self, entry: Entry, label: int) -> None:
-        """Learn a label of an entry, and tell the other replicas while the store can be written to."""
-        judged = messages.Judged(self._replica, entry.id, entry.owner, entry.model, entry.expires, label)
-        self._learn_label(judged)
+        """Learn a label of an entry, with every other replica. It comes back through the stream, so that it
+        counts in the same order as the orders to forget do; while that cannot be, it counts here alone."""
+        judged = messages.Judged(entry.id, entry.owner, entry.model, entry.expires, label)
         if self.shared is not None and self.shared.writable:
-            with contextlib.suppress(StoreError):  # one label less elsewhere
+            try:
                 await self.shared.store.announce("label", messages.encode(judged))
+            except StoreError:
+                pass
+            else:
+                return
+        self._learn_label(judged)
 
     async def withdraw(self, entry: Entry) -> None:
         """Take back a publication that crossed an order to forget. Raises StoreError."""

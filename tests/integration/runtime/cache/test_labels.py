@@ -9,7 +9,9 @@ from tests.integration.runtime.cache.conftest import Replica, until
 
 from ferry_runtime.cache.control import CacheControl, Caller
 from ferry_runtime.cache.entry import Entry
-from ferry_runtime.cache.labels import encode
+from ferry_runtime.cache.labels import Labels, encode
+from ferry_runtime.cache.messages import Judged
+from ferry_runtime.generation import CacheOutcome
 
 ADMIN = Caller("ops", admin=True)
 
@@ -17,8 +19,8 @@ ADMIN = Caller("ops", admin=True)
 async def stored(replica: Replica, text: str = "What is a ferry?") -> Entry:
     await replica.ask(text)
     await replica.written()
-    (held,) = [entry for entry in replica.tiers.local.ids() if not known(replica, entry)][-1:]
-    entry = replica.tiers.held(held, time.time())
+    (entry_id,) = replica.tiers.local.ids()
+    entry = replica.tiers.held(entry_id, time.time())
     assert entry is not None
     return entry
 
@@ -33,12 +35,15 @@ async def test_a_label_reaches_every_replica_and_later_ones(make_replica) -> Non
     entry = await stored(one)
     for _ in range(5):
         await one.tiers.judge(entry, encode(0.4, right=True))
-    expected = known(one, entry.id)
-    assert expected is not None
-    assert expected < 0.6
-    await until(lambda: known(two, entry.id) == expected)
+    expected = Labels(lambda: (0.6, 0.05))
+    for _ in range(5):
+        expected.add(Judged(entry.id, "a", "m", entry.expires, encode(0.4, right=True)), time.time())
+    threshold = expected.threshold(entry.id, time.time())
+    assert threshold is not None
+    assert threshold < 0.6
+    await until(lambda: known(one, entry.id) == known(two, entry.id) == threshold)
     three = await make_replica()
-    assert known(three, entry.id) == expected
+    assert known(three, entry.id) == threshold
 
 
 @pytest.mark.parametrize("order", ["entry", "tenant"])
@@ -46,14 +51,14 @@ async def test_a_purge_takes_labels_everywhere_and_for_later_replicas(make_repli
     one, two = await make_replica(), await make_replica()
     entry = await stored(one)
     await one.tiers.judge(entry, encode(0.4, right=False))
-    await until(lambda: known(two, entry.id) is not None)
+    await until(lambda: known(one, entry.id) is not None and known(two, entry.id) is not None)
     control = CacheControl(two.layer)
     if order == "entry":
         await control.delete_entry(entry.id, ADMIN)
     else:
         await control.delete(ADMIN, tenant="a")
     await until(lambda: known(one, entry.id) is None)
-    assert known(two, entry.id) is None
+    await until(lambda: known(two, entry.id) is None)
     assert known(await make_replica(), entry.id) is None
 
 
@@ -63,3 +68,14 @@ async def test_a_label_that_the_store_cannot_take_counts_here(make_replica, serv
     server.kill()
     await one.tiers.judge(entry, encode(0.4, right=False))
     assert known(one, entry.id) is not None
+
+
+async def test_a_verdict_outlasts_the_eviction_that_it_ordered(make_replica) -> None:
+    one, two = await make_replica(), await make_replica()
+    entry = await stored(one)
+    one.layer.labeller.last_score = lambda _: 0.7
+    await CacheControl(one.layer).feedback(entry.id, "wrong", Caller("a"))
+    await until(lambda: (known(one, entry.id) or 0) > 0.7 and (known(two, entry.id) or 0) > 0.7)
+    assert one.tiers.held(entry.id, time.time()) is None
+    assert (await one.ask())[1] is CacheOutcome.MISS
+    assert (known(one, entry.id) or 0) > 0.7

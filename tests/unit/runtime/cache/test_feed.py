@@ -160,13 +160,13 @@ async def test_an_older_version_is_not_kept_where_the_new_one_is_not_to_be_had(f
     assert "1" not in reader.held
 
 
-def judged(entry_id: str, replica: str = "other", owner: str = "a", label: int = 1) -> Judged:
-    return Judged(replica, entry_id, owner, "m", time.time() + 100, label)
+def judged(entry_id: str, owner: str = "a", label: int = 1) -> Judged:
+    return Judged(entry_id, owner, "m", time.time() + 100, label)
 
 
-async def test_labels_of_others_are_learned_and_ones_own_are_not_learned_twice() -> None:
+async def test_labels_are_learned_from_the_stream_and_nothing_else_as_a_label() -> None:
     reader, store = Reader(Store([])), Store([])
-    for message in (judged("x"), judged("x", replica="me"), judged("y", label=200)):
+    for message in (judged("x"), judged("y", label=200)):
         store.tell("label", message)
     store.told.append(Event("9-0", "label", b"no label"))
     await reader.feed._apply(store.told)

@@ -13,7 +13,7 @@ def make(most: int = 100) -> Labels:
 
 def judged(entry_id: str = "e", *, right: bool = True, score: float = 0.4, **changes: object) -> Judged:
     values: dict[str, object] = {"owner": "a", "model": "m", "expires": NOW + 60}
-    return Judged(replica="r", id=entry_id, label=encode(score, right=right), **(values | changes))
+    return Judged(id=entry_id, label=encode(score, right=right), **(values | changes))
 
 
 def test_an_entry_without_labels_has_no_threshold() -> None:
