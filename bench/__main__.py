@@ -17,6 +17,8 @@ SCENARIOS = {
     "mixed": "short and long requests at 1.2 times capacity, beside first come first served",
     "ramp": "1 to 50 users, adaptive batching beside fixed",
     "stall": "gaps between tokens of running streams while a prompt of 6,000 tokens is computed",
+    "versus": "the load scenarios beside a policy of padded batches and plain cosine (engine A)",
+    "load": "k6 scenarios, users x model size x pattern, an outside opinion: one HTML report",
     "soak": "ten minutes at 1.5 times capacity: memory and file descriptors",
 }
 

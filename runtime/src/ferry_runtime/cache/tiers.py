@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ferry_api.runtime_config import Verifier
 from ferry_runtime.cache import messages, policy
@@ -22,6 +22,9 @@ from ferry_runtime.cache.tasks import end
 from ferry_runtime.errors import StoreError, StoreUnavailable
 from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.redis_store import Record
+
+if TYPE_CHECKING:
+    from ferry_runtime.cache.semantic.judged import Judged
 
 _SLICE = 2_000  # entries looked at a second for having expired
 
@@ -93,6 +96,10 @@ class Semantic(Protocol):
 
     def prepare(self, question: str) -> None:
         """Start embedding it, in the background, unless that is done or under way."""
+        ...
+
+    def judged(self) -> list[Judged]:
+        """The latest comparisons of questions, newest first."""
         ...
 
     def at_hand(self, question: str) -> bytes | None:
