@@ -4,7 +4,7 @@ Answers: the assistant's turns in its chats. Where a pair of chats of one turn e
 or chattier, the two turns say the same; where the context or a detail is swapped, an offer is another, or the
 history is about something else, they do not; of longer chats the last turn that differs is taken, for
 swaps and other offers. A turn that ends with a question asks back and answers nothing ("How can I help?"), so
-the first figures leave those out. Texts: the 600 labelled pairs of questions, for which the set has no answers.
+the first figures leave those out. Texts: the 600 labelled pairs of questions, which come without answers.
 """
 
 from __future__ import annotations
