@@ -34,8 +34,8 @@ class Store:
         self.most = most
         self.asked: list[int] = []
 
-    async def run_id(self) -> str:
-        return "the first life"
+    async def run_id(self) -> str | None:
+        return "one"
 
     async def last_position(self) -> str:
         return self.told[-1].position if self.told else "0-0"
@@ -80,8 +80,8 @@ class Reader:
             purges=lambda: self.purges,
         )
 
-    async def restarted(self, _: bool) -> set[str]:
-        return set()
+    async def restarted(self, followed: bool) -> set[str]:
+        raise AssertionError("the store was not started anew")
 
     async def read_all(self) -> int:
         """Until it succeeds; returns how often it had to begin anew."""
