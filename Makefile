@@ -47,7 +47,7 @@ test-operator: install ## The operator against a real Kubernetes API server (bui
 
 .PHONY: soak
 soak: install ## What takes minutes: full operator matrices, ten minutes of overload
-	$(PYTEST) -m slow tests/integration/operator tests/chart
+	$(BIN)/python -m pytest -n 0 -s -m slow tests/integration/operator tests/chart
 	FERRY_EVERY_FAULT=1 $(PYTEST) tests/integration/operator/test_faults.py
 	$(BIN)/python -m bench soak
 
