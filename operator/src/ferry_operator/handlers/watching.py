@@ -89,8 +89,8 @@ class Watcher:
         async def child(event: kopf.RawEvent, **_: Any) -> None:
             self._note_relisting(event)
             deleted = event["type"] == "DELETED"
-            if not deleted and self._store.has(kind, event["object"]["metadata"]):
-                return  # the echo of the operator's own write
+            if not deleted and self._store.known(kind, event["object"]["metadata"]):
+                return  # the echo of the operator's own write, or listed already
             observed = observe(kind, event["object"])
             if observed is None:
                 return
