@@ -98,7 +98,7 @@ def milliseconds(shown: str) -> float:
     return float(number) * {"ms": 1.0, "s": 1000.0}[unit]
 
 
-def ask(client: httpx.Client, *prompts: str, tokens: int = 24) -> None:
+def ask(client: httpx.Client, *prompts: str, tokens: int = 64) -> None:
     for prompt in prompts:
         answer = client.post("/generate", json={"prompt": prompt, "max_new_tokens": tokens})
         assert answer.status_code == 200
