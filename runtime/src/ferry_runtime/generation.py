@@ -6,7 +6,7 @@ the pipeline answers with an `Answer`. Neither knows the other's inside.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -59,6 +59,8 @@ class GenerationRequest:
     cache_threshold: float | None = None  # raises the semantic tier's threshold, never lowers it
     # Names of body fields that were accepted without being understood: such a request is never cached.
     unknown_fields: frozenset[str] = field(default_factory=frozenset)
+    # Headers of its trace, for an engine that is a server itself; empty where nobody traces it.
+    trace_headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,10 @@ def config_from_environment(environment: Environment) -> RuntimeConfig:
             "There is nothing to serve: name a configuration with --config, or set MODEL_NAME."
         )
     served = name.partition("://")[2] or name
-    document: dict[str, Any] = {"cold": {"model": {"servedName": served.partition("@")[0]}}}
+    document: dict[str, Any] = {
+        "cold": {"model": {"servedName": served.partition("@")[0]}},
+        "hot": {"cache": {"enabled": True}},  # as in a manifest that does not mention it
+    }
     return RuntimeConfig.model_validate(overridden(document, environment))
 
 

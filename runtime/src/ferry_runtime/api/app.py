@@ -72,8 +72,9 @@ def create_app(services: Services) -> FastAPI:
     app.add_middleware(
         Observe,
         routes=routes,
-        metrics=HttpMetrics(services.registry),
+        metrics=HttpMetrics(services.registry, lambda: services.lifecycle.ready),
         draining=lambda: services.lifecycle.draining,
+        tracing=services.tracing,
     )
     # Added last, so it is the outermost: whoever reads a path reads it without the prefix.
     app.add_middleware(PathPrefix, prefix=services.path_prefix)

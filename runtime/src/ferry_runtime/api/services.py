@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
@@ -20,6 +20,9 @@ from ferry_runtime.engine.protocol import Backend
 from ferry_runtime.generation import Pipeline
 from ferry_runtime.metrics import Metrics
 from ferry_runtime.text.model import TextModel
+
+if TYPE_CHECKING:
+    from ferry_runtime.tracing.spans import Tracing
 
 
 class Lifecycle(Protocol):
@@ -92,6 +95,7 @@ class Services:
     summary: Summary = field(default_factory=Summary)
     routers: tuple[APIRouter, ...] = ()
     body: BodyLimits = field(default_factory=BodyLimits)
+    tracing: Tracing | None = None
     write_timeout_seconds: float = 60.0  # a client that reads nothing for so long has left
 
     @property

@@ -110,6 +110,7 @@ def build_stack(
     text: TextModel | None = None,
     pipeline: Pipeline | None = None,
     cached: bool = False,
+    tracing: Any = None,
     embedder: Embedder | None = None,
     **overrides: Any,
 ) -> Stack:
@@ -119,13 +120,14 @@ def build_stack(
     metrics = Metrics()
     made = backend() if callable(backend) else backend
     engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT, on_step=metrics.stepped)
-    cache = _cache(settings.hot.cache, embedder) if cached else None
+    cache = _cache(settings.hot.cache, embedder, metrics) if cached else None
     serving = ServingPipeline(
         backend=engine,
         batching=settings.cold.batching,
         hot=settings.hot,
         metrics=metrics,
         cache=cache.layer if cache else None,
+        tracing=tracing,
     )
     lifecycle = Lifecycle(engine, serving, lambda: 1.0)
     model = text or text_model(chat=chat)
@@ -141,16 +143,18 @@ def build_stack(
         bundle=Bundle(PAGE_FOLDER),
         batch_size=lambda: metrics.mean_batch_size,
         cache=lambda: cache.control if cache else None,
+        tracing=tracing,
     )
     return Stack(engine, metrics, serving, lifecycle, replace(services, **overrides), cache)
 
 
-def _cache(config: CacheConfig, embedder: Embedder | None) -> Cache:
+def _cache(config: CacheConfig, embedder: Embedder | None, metrics: Metrics) -> Cache:
     return build_cache(
         namespace="tests",
         config=lambda: config.model_copy(update={"enabled": True}),
         model=lambda: ServedModel(name=MODEL, weights="w"),
         queue_timeout=lambda: 60.0,
+        registry=metrics.registry,
         embedder=embedder,
     )
 
