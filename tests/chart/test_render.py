@@ -8,6 +8,7 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from charts import values_table
 from tests.chart.conftest import CHART, ROOT
 
 from ferry_operator.settings import Rollout, from_environment
@@ -40,8 +41,24 @@ def environment(documents):
             'podLabels={"x":"y"}',
         ],
         ['image={"repository":"r/i","digest":"sha256:' + "0" * 64 + '"}', 'imagePullSecrets=[{"name":"s"}]'],
+        ['networkPolicy={"enabled":true}', 'crds={"enabled":false}', 'affinity={"podAntiAffinity":{}}'],
+        [
+            'serviceAccount={"create":false,"name":"mine"}',
+            'priorityClassName="high"',
+            'podAnnotations={"a":"b"}',
+            'fullnameOverride="other"',
+        ],
+        [
+            'runtime={"image":"r:1","rollout":"Immediate"}',
+            'redis={"image":"v:2"}',
+            "resources={}",
+            'logLevel="DEBUG"',
+        ],
     ],
-    ids=["defaults", "dashboards", "namespaces", "placement", "image"],
+    ids=[
+        *("defaults", "dashboards", "namespaces", "placement", "image"),
+        *("network-policy", "names", "images-of-services"),
+    ],
 )
 def test_every_object_is_valid_kubernetes(render, settings):
     for document in render(*settings):
@@ -230,6 +247,57 @@ def test_wrong_values_are_refused(helm, setting):
     done = helm("template", "models", str(CHART), "--set-json", setting, check=False)
     assert done.returncode != 0
     assert "schema" in done.stderr
+
+
+def test_the_table_of_values_is_up_to_date():
+    text = (CHART / "values.yaml").read_text()
+    readme = (CHART / "README.md").read_text()
+    assert values_table.readme(readme, text) == readme, "run `make generate`"
+
+
+def test_every_value_says_what_it_means():
+    text = (CHART / "values.yaml").read_text()
+    assert [value.path for value in values_table.values(text) if not value.comment] == []
+
+
+def _keys(values, schema, path=""):
+    """Keys whose schema has properties of its own must forbid others; returns those that do not."""
+    for key, inner in values.items():
+        known = schema["properties"].get(key)
+        if known is None or "properties" not in known:
+            continue
+        if known.get("additionalProperties") is not False:
+            yield f"{path}{key}"
+        yield from _keys(inner, known, f"{path}{key}.")
+
+
+def test_no_object_of_the_schema_takes_unknown_keys():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert schema["additionalProperties"] is False
+    assert list(_keys(values, schema)) == []
+
+
+def test_the_network_policy_lets_in_the_port_that_is_probed(render):
+    assert of_kind(render(), "NetworkPolicy") == []
+    documents = render('networkPolicy={"enabled":true}')
+    (policy,) = of_kind(documents, "NetworkPolicy")
+    (deployment,) = of_kind(documents, "Deployment")
+    ports = deployment["spec"]["template"]["spec"]["containers"][0]["ports"]
+    assert [port["port"] for port in policy["spec"]["ingress"][0]["ports"]] == [ports[0]["name"]]
+    selected = policy["spec"]["podSelector"]["matchLabels"]
+    assert selected.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_helms_own_test_asks_the_operators_service(render):
+    documents = render()
+    (pod,) = of_kind(documents, "Pod")
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    (service,) = of_kind(documents, "Service")
+    address = f"http://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}/readyz"
+    assert address in pod["spec"]["containers"][0]["command"][-1]
+    # Not one of the pods that the Service sends requests to.
+    assert not service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
 
 
 def test_the_schema_knows_every_value_and_the_defaults_are_valid():

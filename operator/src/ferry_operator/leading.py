@@ -17,6 +17,7 @@ from ferry_operator.observing.facts import observe
 from ferry_operator.observing.store import Key, Store
 from ferry_operator.reconciling.queue import KeyedQueue
 from ferry_operator.reconciling.reconciler import Reconciler
+from ferry_operator.scaling.autoscaler import Autoscaler
 from ferry_operator.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -110,7 +111,9 @@ class Leader:
         watcher: Watcher,
         settings: Settings,
         metrics: Metrics,
+        autoscaler: Autoscaler,
     ) -> None:
+        self._autoscaler = autoscaler
         self._stock = stock
         self._store = store
         self._queue = queue
@@ -126,6 +129,7 @@ class Leader:
             for _ in range(self._settings.workers):
                 tasks.create_task(self._work())
             tasks.create_task(self._keep_taking_stock())
+            tasks.create_task(self._autoscaler.run())
 
     async def _keep_taking_stock(self) -> None:
         while True:

@@ -62,6 +62,8 @@ class Settings:
     """Put on every ServiceMonitor, for a Prometheus that selects by them."""
     workers: int = 8
     resync_seconds: float = 300.0
+    scaling_seconds: float = 15.0
+    """Between two looks of the built-in autoscaler."""
     request_timeout: float = 5.0
     http_host: str = "0.0.0.0"  # noqa: S104  (the kubelet probes the pod's address)
     http_port: int = 8080
@@ -99,6 +101,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         cluster_domain=values.get("FERRY_CLUSTER_DOMAIN") or default.cluster_domain,
         monitor_labels=_pairs(values, "FERRY_SERVICE_MONITOR_LABELS"),
         workers=_whole(values, "FERRY_WORKERS", default.workers, 1, 64),
+        scaling_seconds=_whole(values, "FERRY_SCALING_SECONDS", int(default.scaling_seconds), 1, 3600),
         http_host=values.get("FERRY_HTTP_HOST") or default.http_host,
         http_port=_whole(values, "FERRY_HTTP_PORT", default.http_port, 0, 65535),
         log_level=values.get("FERRY_LOG_LEVEL", default.log_level).upper(),

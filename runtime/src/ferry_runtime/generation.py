@@ -24,6 +24,10 @@ class CacheOutcome(StrEnum):
     BYPASS = "bypass"
 
 
+# Answers that cost no generation of their own.
+HITS = frozenset({CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.COALESCED})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest:
     """One prompt, n choices.

@@ -83,7 +83,9 @@ class ServingPipeline:
         return _CountedAnswer(
             answer,
             request.n,
-            lambda outcome, reason: self._close(request, answer.cache.outcome, outcome, reason),
+            lambda outcome, reason, tokens: self._close(
+                request, answer.cache.outcome, outcome, reason, tokens
+            ),
         )
 
     def refuse(self, error: FerryError) -> None:
@@ -150,17 +152,28 @@ class ServingPipeline:
         return answer if self._tracing is None else self._tracing.generation(answer, request)
 
     def _close(
-        self, request: GenerationRequest, cache: CacheOutcome, outcome: Outcome, reason: FinishReason | None
+        self,
+        request: GenerationRequest,
+        cache: CacheOutcome,
+        outcome: Outcome,
+        reason: FinishReason | None,
+        tokens: int = 0,
     ) -> None:
         self._open -= 1
         if self._open == 0:
             self._idle.set()
-        self._count(request, cache, outcome, reason)
+        self._count(request, cache, outcome, reason, tokens)
 
     def _count(
-        self, request: GenerationRequest, cache: CacheOutcome, outcome: Outcome, reason: FinishReason | None
+        self,
+        request: GenerationRequest,
+        cache: CacheOutcome,
+        outcome: Outcome,
+        reason: FinishReason | None,
+        tokens: int = 0,
     ) -> None:
-        self._metrics.request_ended(request.route, outcome, self._clock() - request.arrival, cache, reason)
+        seconds = self._clock() - request.arrival
+        self._metrics.request_ended(request.route, outcome, seconds, cache, reason, tokens=tokens)
 
     def _fit_engine(self, info: ModelInfo) -> None:
         """What the engine really has is known once it is loaded, and may be less after a restart."""
@@ -177,13 +190,15 @@ class _CountedAnswer:
     """The answer as the API reads it. Its end, whatever it is, is counted once."""
 
     def __init__(
-        self, answer: Answer, choices: int, ended: Callable[[Outcome, FinishReason | None], None]
+        self, answer: Answer, choices: int, ended: Callable[[Outcome, FinishReason | None, int], None]
     ) -> None:
+        """``ended`` gets the outcome, the first choice's finish reason and the tokens of all choices."""
         self._answer = answer
         self._items = aiter(answer)
         self._open = choices
         self._ended = ended
         self._counted = False
+        self._tokens = 0
         self._finish_reason: FinishReason | None = None
 
     @property
@@ -201,6 +216,7 @@ class _CountedAnswer:
         except Exception as error:
             self._count(_outcome(error, admitted=True))
             raise
+        self._tokens += len(item.delta.token_ids)
         if item.delta.finish_reason is not None:
             self._open -= 1
             if item.index == 0:
@@ -217,7 +233,7 @@ class _CountedAnswer:
     def _count(self, outcome: Outcome) -> None:
         if not self._counted:
             self._counted = True
-            self._ended(outcome, self._finish_reason)
+            self._ended(outcome, self._finish_reason, self._tokens)
 
 
 def _outcome(error: BaseException, *, admitted: bool) -> Outcome:

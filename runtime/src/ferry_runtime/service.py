@@ -59,6 +59,7 @@ class Surroundings:
     namespace: str = ""  # of the resource: keeps services apart that share a store
     local: bool = False
     tracing: Tracing | None = None  # stopped with the service
+    path_prefix: str = ""  # see `settings.path_prefix`
 
 
 class Service:
@@ -184,12 +185,14 @@ class Service:
                 lifecycle=self.lifecycle,
                 auth=self._auth(),
                 registry=self.metrics.registry,
+                metrics=self.metrics,
                 embedder=TextEmbedder(self.embedder),
                 store_status=self.caching.status,
                 cache=lambda: self.caching.cache.control if self.config.hot.cache.enabled else None,
                 batch_size=lambda: self.metrics.mean_batch_size,
                 config_problem=lambda: self._live.problem,
                 tracing=self._around.tracing,
+                path_prefix=self._around.path_prefix,
             )
         )
 

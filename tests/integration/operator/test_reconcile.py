@@ -18,7 +18,8 @@ def writes(plane, since, namespace):
         (event["verb"], event["objectRef"]["resource"], event["objectRef"].get("name"))
         for event in plane.audit(since)
         if event["verb"] in _WRITES
-        and event["user"]["username"] == f"system:serviceaccount:{namespace}:ferry-operator"
+        and event["user"]["username"].endswith(":ferry-operator")
+        and event["objectRef"].get("namespace") == namespace
         and event["objectRef"]["resource"] != "leases"
     ]
 
@@ -154,6 +155,77 @@ def test_a_foreign_object_of_the_same_name_is_never_touched(ferry, service, kind
         chat.wait("Available", "False", "NameConflict")
     chat.api.delete(chat.path(kind, name))
     chat.wait("Ready", "True", seconds=40)
+
+
+def test_what_a_spec_no_longer_says_goes_from_the_pods_too(ferry, service):
+    chat = service(
+        engine={"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]},
+        nodeSelector={"kubernetes.io/hostname": "machine"},
+        podTemplate={"metadata": {"annotations": {"a": "1", "b": "2"}}},
+    )
+    wait_for("the Deployment", lambda: chat.child("deployments", "chat-runtime"))
+    chat.apply(
+        engine={"env": [{"name": "B", "value": "2"}]},
+        podTemplate={"metadata": {"annotations": {"b": "2"}}},
+    )
+    chat.wait("Ready", "True")
+    template = chat.template()
+    named = [variable["name"] for variable in template["spec"]["containers"][0]["env"]]
+    assert "B" in named
+    assert "A" not in named
+    assert "nodeSelector" not in template["spec"]
+    assert template["metadata"]["annotations"]["b"] == "2"
+    assert "a" not in template["metadata"]["annotations"]
+
+
+def test_a_rotated_secret_of_the_users_reaches_pods_by_its_mount_and_rolls_nothing(plane, ferry, service):
+    chat = service(start=False)
+    keys = chat.path("secrets", "keys")
+    chat.api.create(chat.path("secrets"), {"metadata": {"name": "keys"}, "stringData": {"a": "{}"}})
+    chat.apply(auth={"apiKeysSecretRef": {"name": "keys"}})
+    chat.wait("Ready", "True")
+    revisions = chat.revisions()
+    position = plane.audit_position()
+    chat.api.merge(keys, {"stringData": {"a": '{"sha256": "0"}', "b": "{}"}})
+    chat.api.delete(keys)
+    chat.api.create(chat.path("secrets"), {"metadata": {"name": "keys"}, "stringData": {"c": "{}"}})
+    time.sleep(2)
+    assert chat.revisions() == revisions
+    assert writes(plane, position, chat.namespace) == []
+    pod = chat.template()["spec"]
+    (volume,) = [v for v in pod["volumes"] if v.get("secret", {}).get("secretName") == "keys"]
+    (mount,) = [m for m in pod["containers"][0]["volumeMounts"] if m["name"] == volume["name"]]
+    assert "subPath" not in mount  # a file mounted by subPath is never renewed
+    assert "items" not in volume["secret"]
+
+
+def test_replicas_that_another_has_set_stay_when_the_manifest_omits_them(plane, ferry, service):
+    chat = service(replicas=2)
+    chat.wait("Ready", "True")
+    chat.api.merge(f"{chat.own}/scale", {"spec": {"replicas": 3}})
+    chat.wait("Ready", "True")
+    chat.apply(cache={"ttl": "2h"})  # without replicas
+    chat.wait("Ready", "True")
+    assert chat.get()["spec"]["replicas"] == chat.deployment()["spec"]["replicas"] == 3
+    position = plane.audit_position()
+    ferry.restart().wait_leading()
+    time.sleep(2)
+    assert chat.deployment()["spec"]["replicas"] == 3
+    assert writes(plane, position, chat.namespace) == []
+
+
+def test_at_zero_replicas_the_url_stays_and_has_no_endpoint(ferry, service):
+    """So that an ingress in front of it answers a 503, which clients repeat, and no 404."""
+    chat = service(network={"ingress": {"host": "llm.example.com"}})
+    chat.wait("Ready", "True")
+    url = chat.get()["status"]["url"]
+    uid = chat.child("services", "chat")["metadata"]["uid"]
+    chat.api.merge(f"{chat.own}/scale", {"spec": {"replicas": 0}})
+    chat.wait("Ready", "False", "ScaledToZero")
+    wait_for("the pods to go", lambda: len(chat.all("pods")) == 1, 20)
+    assert chat.child("services", "chat")["metadata"]["uid"] == uid
+    assert chat.child("ingresses", "chat")
+    assert chat.get()["status"]["url"] == url
 
 
 def test_when_nothing_changes_nothing_is_written(plane, ferry, service):

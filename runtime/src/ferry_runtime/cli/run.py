@@ -19,7 +19,7 @@ from ferry_runtime.errors import ConfigurationError
 from ferry_runtime.logs import set_up_logging
 from ferry_runtime.models.cachefolder import default_cache_folder
 from ferry_runtime.service import Service, Surroundings
-from ferry_runtime.settings import read_secrets, unknown_variables
+from ferry_runtime.settings import path_prefix, read_secrets, unknown_variables
 from ferry_runtime.tracing.setup import start_tracing
 
 
@@ -37,7 +37,12 @@ def run(manifest: Path, host: str, port: int) -> int:
         if not is_loopback(listener) and secrets.api_keys_dir is None:
             raise CommandFailed(Exit.INVALID, _needs_keys(host))
         around = Surroundings(
-            cache_dir=default_cache_folder(), secrets=secrets, store=store, local=local, tracing=tracing
+            cache_dir=default_cache_folder(),
+            secrets=secrets,
+            store=store,
+            local=local,
+            path_prefix=path_prefix(os.environ),
+            tracing=tracing,
         )
 
         def ready(seconds: float) -> None:

@@ -17,7 +17,7 @@ from ferry_runtime.errors import FerryError
 from ferry_runtime.logs import set_up_logging
 from ferry_runtime.models.cachefolder import default_cache_folder
 from ferry_runtime.service import Service, Surroundings
-from ferry_runtime.settings import read_secrets, unknown_variables
+from ferry_runtime.settings import path_prefix, read_secrets, unknown_variables
 from ferry_runtime.tracing.setup import start_tracing
 
 logger = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ def _serve(config: Path | None, host: str, port: int) -> int:
         store=choose_store(embedded=False),
         namespace=os.environ.get(pod_layout.ENV_SERVICE, "").strip(),
         tracing=start_tracing(os.environ, model=live.config.cold.model.served_name, version=VERSION),
+        path_prefix=path_prefix(os.environ),
     )
     last = ""
 
