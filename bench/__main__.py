@@ -7,6 +7,9 @@ from importlib import import_module
 from pathlib import Path
 
 SCENARIOS = {
+    "cache_faults": "a store that is killed, hangs and comes back under load",
+    "cache_judge": "how far the judge of two answers agrees with labels, on fow-cache",
+    "cache_learning": "what thresholds learned per entry gain, on fow-cache in many wordings",
     "cache_quality": "how often the semantic cache hits and how often it is wrong, on fow-cache",
     "cache_speed": "search and verification by size, memory per entry, an exact hit",
     "deterministic": "bitwise equality of logits: alone, in random batches, cold and warm",

@@ -1,5 +1,5 @@
-"""What the cache costs and saves: search and verification by size, memory per entry, and an exact hit
-through the cache's own call and end to end (`cache_hits`)."""
+"""What the cache costs and saves: search and verification by size, memory per entry, an exact hit
+through the cache's own call and end to end (`cache_hits`), and what a miss adds (`cache_miss`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from bench import cache_hits
+from bench import cache_hits, cache_miss
 from bench.environment import read_environment
 from bench.report import Report
 from bench.stats import quantile
@@ -32,6 +32,7 @@ _QUESTION = "How do I get my money back for order {}?"
 def run(results: Path) -> None:
     report = Report("cache_speed", read_environment())
     asyncio.run(_hits(report))
+    cache_miss.measure(report)
     cache_hits.measure(report)
     for name, partitions, size in (
         ("one partition of 1e5", 1, 100_000),

@@ -51,17 +51,6 @@ NOT_BUILT: Final[tuple[Limit, ...]] = (
         "oci://",
         "oci:// sources are not built in this release: copy the weights to a volume and write pvc://CLAIM/PATH",
     ),
-    # On the object: the default counts too, which nobody wrote.
-    Limit(
-        "scaling",
-        Rule(
-            "self.controller != 'Builtin'",
-            lambda scaling: scaling.controller != "Builtin",
-            "controller Builtin is not built in this release: write External and let an HPA or KEDA that "
-            "targets this InferenceService change replicas, or remove scaling",
-            field="controller",
-        ),
-    ),
 )
 
 

@@ -8,6 +8,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator
 
+import uvloop
 from aiohttp import web
 from kubernetes.aio.client import ApiClient
 
@@ -21,10 +22,12 @@ from ferry_operator.health import Contact, Health, application
 from ferry_operator.kinds import APPLIED, INFERENCE_SERVICE, OBSERVED
 from ferry_operator.leading import Leader, Stock
 from ferry_operator.metrics import Metrics
+from ferry_operator.observing.exported import exported
 from ferry_operator.observing.store import Store
 from ferry_operator.plan.inputs import Defaults
 from ferry_operator.reconciling.queue import KeyedQueue
 from ferry_operator.reconciling.reconciler import Reconciler
+from ferry_operator.scaling.autoscaler import Autoscaler
 from ferry_operator.settings import Rollout, Settings
 
 _log = logging.getLogger(__name__)
@@ -38,8 +41,14 @@ def run(settings: Settings) -> None:
     lost, and that is listed again. So an API server that is away for an hour costs no restarts.
     """
     metrics = Metrics()
-    while not asyncio.run(_life(settings, metrics)):
+    while not _until_the_end(settings, metrics):
         _log.warning("starting again", extra={"in_seconds": _RESTART_SECONDS})
+
+
+def _until_the_end(settings: Settings, metrics: Metrics) -> bool:
+    """One life in an event loop of its own: whatever it leaves behind ends with it."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_life(settings, metrics))
 
 
 async def _life(settings: Settings, metrics: Metrics) -> bool:
@@ -96,6 +105,7 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             redis_image=settings.redis_image,
             cluster_domain=settings.cluster_domain,
             immediate_rollout=settings.rollout == Rollout.IMMEDIATE,
+            monitor_labels=settings.monitor_labels,
         )
         reconciler = Reconciler(
             api,
@@ -106,6 +116,7 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             lost=stock.lose,
         )
         watcher = Watcher(settings, store, queue, freshness=health.freshness, gone=reconciler.forget)
+        autoscaler = Autoscaler(api, store, every=settings.scaling_seconds, reporter=settings.identity)
         leader = Leader(
             stock=stock,
             store=store,
@@ -114,10 +125,12 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             watcher=watcher,
             settings=settings,
             metrics=metrics,
+            autoscaler=autoscaler,
         )
         election = Election(client, settings, leadership, answered=health.contact.made)
-        if await _type_is_served(api, stop):
-            await _work(client, watcher, election, leader, stop)
+        with exported(store, metrics.registry):
+            if await _type_is_served(api, stop):
+                await _work(client, watcher, election, leader, stop)
     finally:
         await client.close()
 

@@ -13,6 +13,9 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "ferry-operator"
 """Value of the managed-by label, and the one field manager of server-side apply."""
 
+AUTOSCALER = "ferry-autoscaler"
+"""The field manager of `replicas` where the built-in autoscaler writes them."""
+
 SERVICE = "serving.ferry.dev/inferenceservice"
 COMPONENT = "serving.ferry.dev/component"
 WATCHED = f"{MANAGED_BY}={MANAGER}"

@@ -17,6 +17,7 @@ from ferry_operator.observing.facts import observe
 from ferry_operator.observing.store import Key, Store
 from ferry_operator.reconciling.queue import KeyedQueue
 from ferry_operator.reconciling.reconciler import Reconciler
+from ferry_operator.scaling.autoscaler import Autoscaler
 from ferry_operator.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -85,7 +86,9 @@ class Stock:
     async def _children(self, kind: Kind, namespace: str | None) -> None:
         found, version = [], 0
         async for version, page in self._api.pages(kind, namespace, labels.WATCHED):  # noqa: B007  (used below)
-            found += [child for live in page if (child := observe(kind, live)) is not None]
+            for live in page:
+                child = self._store.known(kind, live["metadata"]) or observe(kind, live)
+                found += [] if child is None else [child]
         self._store.keep_children(kind, found, namespace, version)
 
     async def _resources(self, namespace: str | None) -> None:
@@ -110,7 +113,9 @@ class Leader:
         watcher: Watcher,
         settings: Settings,
         metrics: Metrics,
+        autoscaler: Autoscaler,
     ) -> None:
+        self._autoscaler = autoscaler
         self._stock = stock
         self._store = store
         self._queue = queue
@@ -126,6 +131,7 @@ class Leader:
             for _ in range(self._settings.workers):
                 tasks.create_task(self._work())
             tasks.create_task(self._keep_taking_stock())
+            tasks.create_task(self._autoscaler.run())
 
     async def _keep_taking_stock(self) -> None:
         while True:

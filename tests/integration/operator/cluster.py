@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,6 +71,10 @@ def wait_for(what: str, check: Callable[[], Any], seconds: float = 30.0, every: 
     raise AssertionError(f"waited {seconds:.0f} s for {what}; last: {last!r}")
 
 
+# Of util-linux: a test run that is killed leaves no control plane behind.
+_MORTAL = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
+
+
 @dataclass
 class Process:
     """One component, its log in a file."""
@@ -82,7 +87,7 @@ class Process:
     def start(self) -> None:
         with self.log.open("ab") as output:
             self.running = subprocess.Popen(
-                self.command,
+                [*_MORTAL, *self.command],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **self.environment},
@@ -113,13 +118,24 @@ def _body(data: bytes) -> dict[str, Any]:
     return found
 
 
+class _Connection(http.client.HTTPSConnection):
+    """Goes with its thread, quietly."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 @dataclass
 class Api:
-    """A small synchronous client for the tests, independent of the operator's."""
+    """A small synchronous client for the tests, independent of the operator's.
+
+    Each thread keeps one connection: tests ask often, and a handshake costs more than an answer.
+    """
 
     url: str
     token: str
     ca: Path
+    _local: threading.local = field(default_factory=threading.local, repr=False, compare=False)
 
     def call(
         self,
@@ -128,23 +144,44 @@ class Api:
         body: Any = None,
         content_type: str = "application/json",
     ) -> dict[str, Any]:
-        request = urllib.request.Request(  # noqa: S310  (https, always)
-            self.url + path,
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={
-                "Authorization": f"Bearer {self.token}",
-                "Content-Type": content_type,
-                "Accept": "application/json",
-            },
-        )
-        context = ssl.create_default_context(cafile=str(self.ca))
+        headers = {
+            "Authorization": f"Bearer {self.token}",
+            "Content-Type": content_type,
+            "Accept": "application/json",
+        }
+        data = None if body is None else json.dumps(body).encode()
         try:
-            with urllib.request.urlopen(request, context=context, timeout=20) as answer:  # noqa: S310
-                result: dict[str, Any] = json.loads(answer.read())
-                return result
-        except urllib.error.HTTPError as error:
-            raise Status(error.code, _body(error.read())) from None
+            code, answer = self._exchange(method, path, data, headers)
+        except http.client.HTTPException as error:
+            raise ConnectionError(str(error)) from error
+        if code >= 300:
+            raise Status(code, _body(answer))
+        return _body(answer)
+
+    def _exchange(
+        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        kept: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
+        while True:
+            connection = kept or self._connect()
+            self._local.connection = None
+            try:
+                connection.request(method, path, data, headers)
+                with connection.getresponse() as answer:
+                    found = answer.status, answer.read()
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                if kept is None:
+                    raise
+                kept = None  # the server has closed it since, or was started anew: once more with a new one
+            else:
+                self._local.connection = connection
+                return found
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        host, _, port = self.url.removeprefix("https://").partition(":")
+        context = ssl.create_default_context(cafile=str(self.ca))
+        return _Connection(host, int(port), timeout=20, context=context)
 
     def get(self, path: str) -> dict[str, Any]:
         return self.call("GET", path)
@@ -319,6 +356,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
             "--controllers=garbage-collector-controller,namespace-controller,deployment-controller,"
             "replicaset-controller,serviceaccount-controller,disruption-controller,"
             "horizontal-pod-autoscaler-controller,persistentvolumeclaim-protection-controller",
+            "--horizontal-pod-autoscaler-sync-period=2s",
         ),
         scheduler=_client_of("scheduler", parts.scheduler, folder),
         api=api,

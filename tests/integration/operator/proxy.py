@@ -64,8 +64,9 @@ class _Handler(BaseHTTPRequestHandler):
     @contextmanager
     def forwarded(self) -> Iterator[http.client.HTTPResponse]:
         cluster = self.server.cluster
-        context = ssl.create_default_context(cafile=str(cluster.api.ca))
-        upstream = http.client.HTTPSConnection("127.0.0.1", cluster.port, context=context, timeout=90)
+        upstream = http.client.HTTPSConnection(
+            "127.0.0.1", cluster.port, context=self.server.context, timeout=90
+        )
         headers = {k: v for k, v in self.headers.items() if k.lower() not in _DROPPED | {"host"}}
         try:
             upstream.request(self.command, self.path, self.content or None, headers)
@@ -110,6 +111,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.cluster = cluster
+        self.context = ssl.create_default_context(cafile=str(cluster.api.ca))
         self.faults: dict[int, Fault] = {}
         self.cut = False
         self.writes = 0

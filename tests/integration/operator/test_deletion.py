@@ -13,6 +13,7 @@ def left(chat):
     return [(kind, name) for kind, name in found if name.startswith("chat")]
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("policy", ["Foreground", "Background"])
 @pytest.mark.parametrize("running", [True, False], ids=["with operator", "without operator"])
 def test_everything_goes_and_nothing_comes_back(ferry, service, policy, running):
@@ -27,12 +28,26 @@ def test_everything_goes_and_nothing_comes_back(ferry, service, policy, running)
         assert ferry.metric("ferry_operator_reconcile_errors_total") == 0
 
 
-def test_a_namespace_goes_at_once(plane, ferry, service):
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("running", [True, False], ids=["with operator", "without operator"])
+def test_a_namespace_goes_at_once(plane, ferry, service, running):
     chat = service()
     chat.wait("Ready", "True")
+    if not running:
+        ferry.stop()
     path = f"/api/v1/namespaces/{chat.namespace}"
     plane.api.delete(path)
     wait_for("the namespace to go", lambda: plane.api.find(path) is None, 60)
+
+
+def test_what_cannot_be_served_is_deleted_all_the_same(ferry, service):
+    """No finalizer stands in the way, whatever is missing or refused."""
+    chat = service(auth={"apiKeysSecretRef": {"name": "never-made"}})
+    chat.wait("Ready", "False", "SecretNotFound")
+    assert "finalizers" not in chat.get()["metadata"]
+    chat.api.delete(chat.own)
+    wait_for("the resource to go", lambda: chat.api.find(chat.own) is None, 10)
+    wait_for("its children to go", lambda: not left(chat), 40)
 
 
 def test_what_the_user_made_survives(ferry, service):
@@ -53,6 +68,8 @@ def test_what_the_user_made_survives(ferry, service):
     chat.apply()
     wait_for("the own ServiceAccount", lambda: chat.child("serviceaccounts", "chat-runtime"))
     chat.apply(model={"source": "pvc://weights/m"})
+    volumes = "the volumes of the pods"
+    wait_for(volumes, lambda: "weights" in str(chat.template()["spec"]["volumes"]))
     chat.api.delete(chat.own)
     wait_for("its children to go", lambda: not left(chat), 40)
     for kind, name in (

@@ -25,7 +25,8 @@ _KINDS = (
     "poddisruptionbudgets",
 )
 _SPEC = {"replicas": 2, "network": {"ingress": {"host": "llm.example.com"}}}
-_PLACES = range(1, 17)  # writes from nothing to the first status, and some more
+_CERTAIN = 14  # writes that are made in any case: twelve children, an Event, a status
+_PLACES = range(1, 25)  # and as many as it may take until everything serves
 _SEED = int(os.environ.get("FERRY_FAULT_SEED", "6"))
 _REASONS = {"409": "Conflict", "500": "InternalError", "429": "TooManyRequests"}
 _VOLATILE = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "ownerReferences", "namespace")
@@ -35,7 +36,20 @@ def places(sampled):
     """Every place, or as many as asked for: the same ones in each worker of a run."""
     if os.environ.get("FERRY_EVERY_FAULT"):
         return list(_PLACES)
-    return sorted(random.Random(_SEED).sample(_PLACES, sampled))
+    return sorted(random.Random(_SEED).sample(range(1, _CERTAIN + 1), sampled))
+
+
+def reached(place, between, chat):
+    """Whether a write is made at all: whether some are gathered into one is a matter of time."""
+
+    def serves():
+        truths = [chat.condition(of_type)["status"] for of_type in ("Ready", "CacheReady")]
+        return truths == ["True", "True"]
+
+    wait_for(f"write {place}, or the end", lambda: between.writes >= place or serves(), 60)
+    if place > _CERTAIN and between.writes < place:
+        time.sleep(2)
+    return between.writes >= place
 
 
 def shape(chat):
@@ -56,9 +70,9 @@ def breakable(plane, machine, namespace, tmp_path):
     """An operator behind a proxy, not started yet."""
     token = grant(plane.api, namespace, cluster_wide=False)
     with proxy(plane) as between:
-        made = Operator(
-            tmp_path / "operator", plane.api, {"FERRY_SCOPE": namespace, "POD_NAMESPACE": namespace}
-        )
+        # A container that is started again keeps its pod's name, and with it the Lease.
+        environment = {"FERRY_SCOPE": namespace, "POD_NAMESPACE": namespace, "POD_NAME": "operator-0"}
+        made = Operator(tmp_path / "operator", plane.api, environment)
         config = between.kubeconfig(tmp_path / "kubeconfig", token)
         made.process.environment["KUBECONFIG"] = str(config)
         try:
@@ -90,6 +104,8 @@ def test_killed_after_a_write(breakable, service, place):
     between.break_write(place, kill)
     operator.start()
     chat = service(**_SPEC)
+    if not reached(place, between, chat):
+        pytest.skip("everything serves after fewer writes")
     wait_for("the operator to be killed", lambda: operator.process.running.poll() is not None, 60)
     operator.start()
     check(chat)
@@ -132,5 +148,6 @@ def test_a_write_goes_wrong(breakable, service, place, fault):
     between.break_write(place, break_it)
     operator.start()
     chat = service(**_SPEC)
-    wait_for("the write", lambda: between.writes >= place, 60)
+    if not reached(place, between, chat):
+        pytest.skip("everything serves after fewer writes")
     check(chat)

@@ -6,14 +6,18 @@ import json
 import os
 import signal
 import time
+import urllib.request
 
+import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from tests.integration.operator.audit import writes
 from tests.integration.operator.cluster import Api, wait_for
 from tests.integration.operator.process import ROOT, Operator, admit, grant
 from tests.integration.operator.service import Service
-from tests.integration.operator.test_reconcile import writes
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_standby_is_ready_and_takes_over_from_a_killed_leader(plane, ferry, service, tmp_path):
     chat = service()
     chat.wait("Ready", "True")
@@ -40,6 +44,7 @@ def test_a_standby_is_ready_and_takes_over_from_a_killed_leader(plane, ferry, se
         other.stop()
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_leader_that_was_paused_writes_nothing_when_it_wakes_up(plane, ferry, service, tmp_path):
     chat = service()
     chat.wait("Ready", "True")
@@ -73,6 +78,7 @@ def test_a_leader_that_was_paused_writes_nothing_when_it_wakes_up(plane, ferry, 
         other.stop()
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_stopped_leader_gives_the_lease_up(plane, ferry, service):
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{service(start=False).namespace}/leases/ferry-operator"
     assert plane.api.get(lease)["spec"]["holderIdentity"]
@@ -110,6 +116,16 @@ def allowed(name):
     }
 
 
+def restored(chat, kind, name):
+    """Delete a child and wait for it: what takes its place is looked for first."""
+    path = chat.path(kind, name)
+    uid = wait_for(name, lambda: chat.api.find(path))["metadata"]["uid"]
+    chat.api.merge(path, {"metadata": {"finalizers": None}})  # of a claim in use
+    chat.api.delete(path)
+    wait_for(f"{kind} {name} to come back", lambda: chat.api.get(path)["metadata"]["uid"] != uid, 15)
+
+
+@pytest.mark.usefixtures("alone")
 def test_the_role_is_what_is_used_and_nothing_of_the_cluster_is_asked(plane, ferry, service):
     more = {
         "model": {"source": "hf://a/b", "storage": {"size": "1Gi", "reclaimPolicy": "Delete"}},
@@ -117,7 +133,17 @@ def test_the_role_is_what_is_used_and_nothing_of_the_cluster_is_asked(plane, fer
         "replicas": 2,
     }
     chat = service(**more)
-    wait_for("the Deployment", lambda: chat.child("deployments", "chat-runtime"))
+    chat.wait("Stalled", "False")
+    for kind, name in (
+        ("serviceaccounts", "chat-runtime"),
+        ("persistentvolumeclaims", "chat-weights"),
+        ("networkpolicies", "chat-redis"),
+        ("services", "chat"),
+        ("deployments", "chat-redis"),
+        ("poddisruptionbudgets", "chat-runtime"),
+        ("ingresses", "chat"),
+    ):
+        restored(chat, kind, name)
     external = {"redis": {"external": {"urlSecretRef": {"name": "theirs"}}}}
     chat.apply(serviceAccountName="default", cache=external)
     for kind, name in (("deployments", "chat-redis"), ("ingresses", "chat"), ("secrets", "chat-redis")):
@@ -131,6 +157,10 @@ def test_the_role_is_what_is_used_and_nothing_of_the_cluster_is_asked(plane, fer
         "an unused configuration to go",
         lambda: sum(c["metadata"]["name"].startswith(cold) for c in other.all("configmaps")) == 3,
     )
+    ferry.process.environment["FERRY_SCALING_SECONDS"] = "1"
+    ferry.restart().wait_leading()
+    scaled = service("scaled", scaling={"minReplicas": 2, "maxReplicas": 3})
+    wait_for("the least replicas", lambda: scaled.get()["spec"]["replicas"] == 2)
     ferry.stop()
     used = calls(plane, chat.namespace)
     assert {call for call in used if call[4] != chat.namespace} == set()
@@ -234,6 +264,7 @@ def test_the_api_server_may_be_restarted_without_restarting_the_operator(plane, 
     assert process.poll() is None
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_selector_of_an_older_release_is_said_and_not_fought(plane, ferry, service):
     chat = service()
     chat.wait("Ready", "True")
@@ -264,6 +295,36 @@ def test_a_selector_of_an_older_release_is_said_and_not_fought(plane, ferry, ser
     assert tried.count("chat-runtime") == 1
 
 
+def samples(ferry, name):
+    """Label sets and values of one metric, as they are served."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{ferry.port}/metrics", timeout=5) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+        return [
+            (sample.labels, sample.value)
+            for family in families
+            for sample in family.samples
+            if sample.name == name
+        ]
+
+
+def test_metrics_tell_calls_by_verb_reconciles_and_how_fresh_the_watches_are(ferry, service):
+    chat = service()
+    chat.wait("Ready", "True")
+    calls_made = samples(ferry, "ferry_operator_api_calls_total")
+    assert {labels["verb"] for labels, _ in calls_made} >= {"apply", "list", "get"}
+    written = {
+        labels["resource"] for labels, _ in calls_made if (labels["verb"], labels["code"]) == ("apply", "201")
+    }
+    assert {"deployments.apps", "services", "configmaps", "secrets"} <= written
+    (_, count), *_ = samples(ferry, "ferry_operator_reconcile_duration_seconds_count")
+    assert count >= 2
+    assert samples(ferry, "ferry_operator_queue_depth")
+    assert samples(ferry, "ferry_operator_leader") == [({}, 1.0)]
+    (_, age), *_ = samples(ferry, "ferry_operator_watch_age_seconds")
+    assert 0 < age < 100  # a watch lasts a minute, then the next is opened
+
+
+@pytest.mark.usefixtures("alone")
 def test_logs_are_json_and_hold_no_secret(ferry, service):
     chat = service()
     chat.wait("Ready", "True")

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
 
 import pytest
+from tests.integration.operator.audit import writes
 from tests.integration.operator.cluster import wait_for
-
-_WRITES = {"create", "update", "patch", "delete", "deletecollection"}
-
-
-def writes(plane, since, namespace):
-    """What an operator has written in a namespace since a position of the audit log, its Lease aside."""
-    return [
-        (event["verb"], event["objectRef"]["resource"], event["objectRef"].get("name"))
-        for event in plane.audit(since)
-        if event["verb"] in _WRITES
-        and event["user"]["username"] == f"system:serviceaccount:{namespace}:ferry-operator"
-        and event["objectRef"]["resource"] != "leases"
-    ]
 
 
 def test_one_manifest_becomes_a_served_endpoint(ferry, service):
@@ -154,6 +141,56 @@ def test_a_foreign_object_of_the_same_name_is_never_touched(ferry, service, kind
         chat.wait("Available", "False", "NameConflict")
     chat.api.delete(chat.path(kind, name))
     chat.wait("Ready", "True", seconds=40)
+
+
+def test_what_a_spec_no_longer_says_goes_from_the_pods_too(ferry, service):
+    chat = service(
+        engine={"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]},
+        nodeSelector={"kubernetes.io/hostname": "machine"},
+        podTemplate={"metadata": {"annotations": {"a": "1", "b": "2"}}},
+    )
+    wait_for("the Deployment", lambda: chat.child("deployments", "chat-runtime"))
+    chat.apply(
+        engine={"env": [{"name": "B", "value": "2"}]},
+        podTemplate={"metadata": {"annotations": {"b": "2"}}},
+    )
+    chat.wait("Ready", "True")
+    template = chat.template()
+    named = [variable["name"] for variable in template["spec"]["containers"][0]["env"]]
+    assert "B" in named
+    assert "A" not in named
+    assert "nodeSelector" not in template["spec"]
+    assert template["metadata"]["annotations"]["b"] == "2"
+    assert "a" not in template["metadata"]["annotations"]
+
+
+def test_replicas_that_another_has_set_stay_when_the_manifest_omits_them(plane, ferry, service):
+    chat = service(replicas=2)
+    chat.wait("Ready", "True")
+    chat.api.merge(f"{chat.own}/scale", {"spec": {"replicas": 3}})
+    chat.wait("Ready", "True")
+    chat.apply(cache={"ttl": "2h"})  # without replicas
+    chat.wait("Ready", "True")
+    assert chat.get()["spec"]["replicas"] == chat.deployment()["spec"]["replicas"] == 3
+    position = plane.audit_position()
+    ferry.restart().wait_leading()
+    time.sleep(2)
+    assert chat.deployment()["spec"]["replicas"] == 3
+    assert writes(plane, position, chat.namespace) == []
+
+
+def test_at_zero_replicas_the_url_stays_and_has_no_endpoint(ferry, service):
+    """So that an ingress in front of it answers a 503, which clients repeat, and no 404."""
+    chat = service(network={"ingress": {"host": "llm.example.com"}})
+    chat.wait("Ready", "True")
+    url = chat.get()["status"]["url"]
+    uid = chat.child("services", "chat")["metadata"]["uid"]
+    chat.api.merge(f"{chat.own}/scale", {"spec": {"replicas": 0}})
+    chat.wait("Ready", "False", "ScaledToZero")
+    wait_for("the pods to go", lambda: len(chat.all("pods")) == 1, 20)
+    assert chat.child("services", "chat")["metadata"]["uid"] == uid
+    assert chat.child("ingresses", "chat")
+    assert chat.get()["status"]["url"] == url
 
 
 def test_when_nothing_changes_nothing_is_written(plane, ferry, service):
@@ -305,38 +342,3 @@ def test_a_claim_that_was_grown_by_hand_is_left_as_it_is(plane, ferry, service):
         claim = chat.child("persistentvolumeclaims", name)["spec"]
         assert claim["resources"]["requests"]["storage"] == "3Gi"
     plane.api.delete(f"{classes}/{growing}")
-
-
-def test_generated_secrets_are_kept_and_never_drawn_again(ferry, service):
-    chat = service()
-    chat.wait("Ready", "True")
-    before = {name: chat.child("secrets", name)["data"] for name in ("chat-redis", "chat-admin")}
-    chat.apply(batching={"maxBatchSize": 3})
-    ferry.restart().wait_leading()
-    chat.wait("Ready", "True")
-    assert {name: chat.child("secrets", name)["data"] for name in before} == before
-    entry = json.loads(base64.b64decode(before["chat-admin"]["admin"]))
-    assert entry["admin"] is True
-
-
-def test_a_changed_redis_password_rolls_both_sides_of_it(ferry, service):
-    chat = service()
-    chat.wait("Ready", "True")
-    before = chat.template()["metadata"]["annotations"]
-    chat.api.merge(chat.path("secrets", "chat-redis"), {"stringData": {"password": "p@ss/w?rd#1%2F:+ &"}})
-    wait_for("the runtime to roll", lambda: chat.template()["metadata"]["annotations"] != before, 10)
-    redis = chat.child("deployments", "chat-redis")["spec"]["template"]["metadata"]["annotations"]
-    assert redis == chat.template()["metadata"]["annotations"]
-    assert base64.b64decode(chat.child("secrets", "chat-redis")["data"]["password"]).startswith(b"p@ss")
-
-
-def test_a_deleted_redis_password_is_drawn_anew_and_rolls_both_sides_of_it(ferry, service):
-    chat = service()
-    chat.wait("Ready", "True")
-    before = chat.template()["metadata"]["annotations"]
-    chat.api.delete(chat.path("secrets", "chat-redis"))
-    wait_for("the runtime to roll", lambda: chat.template()["metadata"]["annotations"] != before, 15)
-    redis = chat.child("deployments", "chat-redis")["spec"]["template"]["metadata"]["annotations"]
-    assert redis == chat.template()["metadata"]["annotations"]
-    assert len(chat.revisions()) == 2
-    chat.wait("Ready", "True")

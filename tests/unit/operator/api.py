@@ -9,7 +9,7 @@ from typing import Any
 from tests.unit.operator.live import applied
 from tests.unit.operator.samples import DEFAULTS, resource
 
-from ferry_operator.errors import Unreachable
+from ferry_operator.errors import Unreachable, api_error
 from ferry_operator.kinds import DEPLOYMENT, EVENT, INFERENCE_SERVICE, kind_of
 from ferry_operator.observing.facts import observe
 from ferry_operator.observing.store import Key, Store
@@ -35,6 +35,7 @@ class Objects:
         self.unanswered: set[Any] = set()
         self.applied: list[Any] = []
         self.deleted: list[Any] = []
+        self.looked_up: list[Any] = []
         self._versions = itertools.count(1000)
 
     def put(self, kind: Any, live: Manifest) -> Manifest:
@@ -43,6 +44,7 @@ class Objects:
         return copy.deepcopy(live)
 
     async def get(self, kind: Any, namespace: str, name: str) -> Manifest | None:
+        self.looked_up.append((kind, name))
         return copy.deepcopy(self.live.get((kind, name)))
 
     async def get_metadata(self, kind: Any, namespace: str, name: str) -> Manifest | None:
@@ -62,6 +64,12 @@ class Objects:
         if subresource == "status":
             return self.put(kind, {**self.live[kind, name], "status": manifest["status"]})
         return self.put(kind, applied(manifest, uid=f"{kind}/{name}"))
+
+    async def create(self, manifest: Manifest) -> Manifest:
+        kind, name = kind_of(manifest["apiVersion"], manifest["kind"]), manifest["metadata"]["name"]
+        if (kind, name) in self.live:
+            raise api_error("PATCH", 409, "Conflict", "the object has been modified")
+        return await self.apply(manifest, force=False)
 
     async def delete(self, kind: Any, namespace: str, name: str, uid: str) -> None:
         self.deleted.append((kind, name))

@@ -14,6 +14,7 @@ from ferry_operator.leading import Leader, Stock
 from ferry_operator.metrics import Metrics
 from ferry_operator.observing.store import Key, Store
 from ferry_operator.reconciling.queue import KeyedQueue
+from ferry_operator.scaling.autoscaler import Autoscaler
 from ferry_operator.settings import Settings
 
 
@@ -132,6 +133,7 @@ async def test_a_watch_that_begins_anew_while_stock_is_taken_is_not_missed(monke
         watcher=watches,
         settings=Settings(resync_seconds=3600.0),
         metrics=metrics,
+        autoscaler=Autoscaler(None, store, every=3600.0, reporter="test"),
     )
     leads = asyncio.create_task(leader.lead())
     try:

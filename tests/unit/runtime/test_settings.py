@@ -99,6 +99,12 @@ def test_a_model_name_is_enough_to_serve() -> None:
     assert (config.cold.model.source, config.cold.model.served_name) == ("hf://owner/name@v2", "owner/name")
 
 
+def test_without_a_file_the_cache_is_on_unless_a_variable_says_otherwise() -> None:
+    named = {"MODEL_NAME": "owner/name"}
+    assert config_from_environment(named).hot.cache.enabled
+    assert not config_from_environment({**named, "FERRY_CACHE_ENABLED": "false"}).hot.cache.enabled
+
+
 def test_nothing_to_serve_is_said() -> None:
     with pytest.raises(ConfigurationError, match="MODEL_NAME"):
         config_from_environment({})

@@ -27,8 +27,8 @@ class ScalingSpec(SpecModel):
 
     controller: ScalingController = Field(
         ScalingController.BUILTIN,
-        description="Builtin: the operator writes replicas. External: an HPA or KEDA that targets this "
-        "InferenceService does.",
+        description="Builtin: the operator writes replicas, by the load. External: an HPA "
+        "or KEDA that targets this InferenceService does.",
     )
     min_replicas: Int = Field(1, ge=0, le=1000, description="Fewest replicas.")
     max_replicas: Int = Field(ge=1, le=1000, description="Most replicas.")
@@ -42,6 +42,13 @@ class ScalingSpec(SpecModel):
             "self.minReplicas <= self.maxReplicas",
             lambda s: s.min_replicas <= s.max_replicas,
             "must not be more than maxReplicas",
+            field="minReplicas",
+        ),
+        Rule(
+            "self.controller != 'Builtin' || self.minReplicas >= 1",
+            lambda s: s.controller != ScalingController.BUILTIN or s.min_replicas >= 1,
+            "must be at least 1 with controller Builtin: without a pod nothing tells it of waiting requests; "
+            "for 0 set replicas to 0, or write controller External",
             field="minReplicas",
         ),
     )

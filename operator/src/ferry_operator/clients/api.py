@@ -1,6 +1,7 @@
 """Reads, server-side applies and deletes of single objects, as plain manifests.
 
-Never POST or PUT: every write is idempotent, so a call whose answer was lost is simply repeated.
+Never POST or PUT: every write is idempotent, so a call whose answer was lost is simply repeated. The count of
+replicas is not applied but patched, against the version that it was decided upon.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import aiohttp
@@ -16,13 +17,15 @@ from kubernetes.aio.client import ApiClient
 
 from ferry_operator import labels
 from ferry_operator.errors import NotFound, Unreachable, api_error
-from ferry_operator.kinds import Kind, kind_of
+from ferry_operator.kinds import INFERENCE_SERVICE, Kind, kind_of
 from ferry_operator.metrics import Metrics
 
 Manifest = dict[str, Any]
 
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
+_MERGE = "application/merge-patch+json"
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_NEVER = "1"  # etcd's revision before anything is written
 _PAGE = 250  # objects; bounds the memory of one page of a list
 
 
@@ -98,6 +101,35 @@ class KubernetesApi:
         path = kind.path(manifest["metadata"]["namespace"], manifest["metadata"]["name"], subresource)
         query = [("fieldManager", labels.MANAGER), ("force", "true" if force else "false")]
         return await self._call("apply", "PATCH", kind, path, query=query, body=manifest, content_type=_APPLY)
+
+    async def create(self, manifest: Manifest) -> Manifest:
+        """Server-side apply of what must not be there yet.
+
+        It names a version that no object can have, so that whatever has the name is in conflict with it,
+        whoever owns which fields: one call instead of a look and an apply, and nothing can come between them.
+
+        :raises Conflict: when something has the name.
+        :raises Invalid: when the API server refuses the object.
+        """
+        unborn = {**manifest["metadata"], "resourceVersion": _NEVER}
+        return await self.apply({**manifest, "metadata": unborn}, force=False)
+
+    async def scale(self, resource: Mapping[str, Any], replicas: int) -> None:
+        """Set the replicas of an InferenceService through its scale, if it is still as it is known.
+
+        :raises Conflict: when it has changed since, perhaps its replicas by somebody else.
+        """
+        self._may_write()
+        metadata = resource["metadata"]
+        path = INFERENCE_SERVICE.path(metadata["namespace"], metadata["name"], "scale")
+        body = {
+            "metadata": {"resourceVersion": metadata["resourceVersion"]},
+            "spec": {"replicas": replicas},
+        }
+        query = [("fieldManager", labels.AUTOSCALER)]
+        await self._call(
+            "scale", "PATCH", INFERENCE_SERVICE, path, query=query, body=body, content_type=_MERGE
+        )
 
     async def delete(self, kind: Kind, namespace: str, name: str, uid: str) -> None:
         """Delete this very object; one of the same name made since, or none, is left as it is."""

@@ -19,7 +19,9 @@ async def connect(identity: str) -> client.ApiClient:
         config.load_incluster_config(client_configuration=configuration)
     else:
         await config.load_kube_config(client_configuration=configuration)
-    configuration.retries = 0  # Each caller has its own idea of when to try again.
+    configuration.retries = None  # Each caller has its own idea of when to try again.
+    # Else aiohttp reads ~/.netrc and the proxy variables for each call. kopf's watches use no proxy either.
+    configuration.client_session_kwargs = {"trust_env": False}
     made = client.ApiClient(configuration=configuration)
     made.user_agent = f"ferry-operator/{version('ferry-serving')} ({identity})"
     return made

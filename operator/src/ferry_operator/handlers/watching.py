@@ -81,17 +81,20 @@ class Watcher:
             if event["type"] == "DELETED":
                 self._queue.forget(self._store.drop_resource(body))
                 self._gone(body["metadata"]["uid"])
-            else:
-                self._queue.add(self._store.put_resource(body))
+            elif (asked := self._store.put_resource(body)) is not None:
+                self._queue.add(asked.key, first=asked.by_user)
 
     def _on_child(self, registry: kopf.OperatorRegistry, kind: Kind) -> None:
         @kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=f"child-{kind}")
         async def child(event: kopf.RawEvent, **_: Any) -> None:
             self._note_relisting(event)
+            deleted = event["type"] == "DELETED"
+            if not deleted and self._store.known(kind, event["object"]["metadata"]):
+                return  # the echo of the operator's own write, or listed already
             observed = observe(kind, event["object"])
             if observed is None:
                 return
-            if event["type"] == "DELETED":
+            if deleted:
                 self._queue.add(self._store.drop_child(observed))
             else:
                 for key in self._store.put_child(observed):

@@ -47,6 +47,7 @@ class PodFacts:
     """The pod-template-hash: pods of one ReplicaSet share it."""
     ready: bool
     trouble: Trouble | None
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,4 +203,5 @@ def _pod(live: Manifest) -> PodFacts:
         revision=found.get("pod-template-hash", ""),
         ready=not deleting and conditions.get("Ready", {}).get("status") == "True",
         trouble=None if deleting else trouble(live),
+        address=live.get("status", {}).get("podIP"),
     )

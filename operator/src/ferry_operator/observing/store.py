@@ -6,6 +6,7 @@ Whole children are not kept: 500 services have some 6,000 of them, and a digest 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ferry_operator.kinds import Kind
@@ -24,8 +25,19 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+class Asked(NamedTuple):
+    """Whose reconcile a resource asks for. `by_user`: its spec is new, not only its status."""
+
+    key: Key
+    by_user: bool
+
+
 class Store:
-    """The latest known InferenceServices and children. Older news never replaces newer."""
+    """The latest known InferenceServices and children. Older news never replaces newer.
+
+    Whoever puts something learns whom it concerns: nobody, where nothing of interest is different. So the
+    echo of the operator's own writes, and most of what controllers write into a status, costs nothing more.
+    """
 
     def __init__(self) -> None:
         self._resources: dict[Key, Resource] = {}
@@ -45,33 +57,47 @@ class Store:
     def children(self, key: Key) -> Mapping[tuple[Kind, str], Observed]:
         return self._children.get(key, {})
 
-    def put_resource(self, resource: Resource) -> Key:
-        key = Key(resource["metadata"]["namespace"], resource["metadata"]["name"])
+    def put_resource(self, resource: Resource) -> Asked | None:
+        """Returns what it asks for, if it is news."""
+        key = _key(resource)
         known = self._resources.get(key)
-        if known is None or _version(known) <= _version(resource):
-            self._resources[key] = resource
-        return key
+        if known is not None and _version(known) >= _version(resource):
+            return None
+        self._resources[key] = resource
+        if known is not None and _unversioned(known) == _unversioned(resource):
+            return None
+        wanted = known is None or any(
+            known["metadata"].get(field) != resource["metadata"].get(field) for field in ("uid", "generation")
+        )
+        return Asked(key, by_user=wanted)
 
     def drop_resource(self, resource: Resource) -> Key:
         """Forget a deleted resource, unless one of the same name has been made since."""
-        key = Key(resource["metadata"]["namespace"], resource["metadata"]["name"])
+        key = _key(resource)
         known = self._resources.get(key)
         if known is not None and known["metadata"]["uid"] == resource["metadata"]["uid"]:
             del self._resources[key]
         return key
 
+    def known(self, kind: Kind, metadata: Mapping[str, Any]) -> Observed | None:
+        """A child, if this very state of it is known already: then it need not be looked at again."""
+        key = self._holders.get((kind, metadata["namespace"], metadata["name"]))
+        child = self._children[key].get((kind, metadata["name"])) if key is not None else None
+        return child if child is not None and child.version == int(metadata["resourceVersion"]) else None
+
     def put_child(self, child: Observed) -> set[Key]:
-        """Returns whom it concerns: two, when a child has changed hands."""
+        """Returns whom it concerns: two, when a child has changed hands; nobody, when it is no news."""
         key = Key(child.namespace, child.service)
         former = self._holders.get((child.kind, child.namespace, child.name), key)
         known = self.children(former).get((child.kind, child.name))
         if known is not None and known.version > child.version:
-            return {former}
+            return set()
         if known is not None and former != key:
             self._remove(former, known)
         self._children.setdefault(key, {})[child.kind, child.name] = child
         self._holders[child.kind, child.namespace, child.name] = key
-        return {former, key}
+        same = known is not None and replace(known, version=child.version) == child
+        return set() if same else {former, key}
 
     def drop_child(self, child: Observed) -> Key:
         """Forget a deleted child, unless one of the same name has been made since."""
@@ -94,7 +120,10 @@ class Store:
 
         Deletions that no watch reported are found this way. What is younger than the list is not missing.
         """
-        fresh = {self.put_resource(resource) for resource in listed}
+        fresh: set[Key] = set()
+        for resource in listed:
+            self.put_resource(resource)
+            fresh.add(_key(resource))
         gone = {
             key
             for key, resource in self._resources.items()
@@ -124,6 +153,17 @@ class Store:
     def _of_kind(self, kind: Kind) -> Iterator[Observed]:
         for children in list(self._children.values()):
             yield from [child for child in children.values() if child.kind == kind]
+
+
+def _key(resource: Resource) -> Key:
+    return Key(resource["metadata"]["namespace"], resource["metadata"]["name"])
+
+
+def _unversioned(resource: Resource) -> Resource:
+    unversioned = {
+        k: v for k, v in resource["metadata"].items() if k not in ("resourceVersion", "managedFields")
+    }
+    return {**resource, "metadata": unversioned}
 
 
 def _version(resource: Resource) -> int:

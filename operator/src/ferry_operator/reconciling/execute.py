@@ -40,6 +40,8 @@ class Owner:
     namespace: str
     name: str
     uid: str
+    new: bool = False
+    """Whether it has no status yet, so that most likely nothing of it is there."""
 
 
 class Executor:
@@ -104,11 +106,17 @@ class Executor:
 
     async def _create(self, planned: Planned, owner: Owner, settled: Settled) -> Trouble | None:
         """Write only where nothing has the name, or what has it is ours after all."""
-        live = await self._api.get(planned.kind, owner.namespace, planned.name)
+        live = None if owner.new else await self._api.get(planned.kind, owner.namespace, planned.name)
         if live is None:
             drawn = {"data": secrets.contents(planned.generated)} if planned.generated else {}
-            await self._apply(planned, settled, {**planned.manifest, **drawn}, force=False)
-            return None
+            try:
+                self._settle(planned, settled, await self._api.create({**planned.manifest, **drawn}))
+            except Conflict:
+                live = await self._api.get(planned.kind, owner.namespace, planned.name)
+                if live is None:
+                    raise  # gone this very moment: the next attempt finds nothing in its way
+            else:
+                return None
         holder = controller(live)
         if holder is not None and holder != owner.uid:
             raise Succession(planned.kind, planned.name)
@@ -127,7 +135,10 @@ class Executor:
         return None
 
     async def _apply(self, planned: Planned, settled: Settled, manifest: Manifest, *, force: bool) -> None:
-        live = await self._api.apply(manifest, force=force)
+        self._settle(planned, settled, await self._api.apply(manifest, force=force))
+
+    def _settle(self, planned: Planned, settled: Settled, live: Manifest) -> None:
+        """Keep in mind what the API server made of it."""
         observed = observe(planned.kind, live)
         if observed is not None:
             self._store.put_child(observed)

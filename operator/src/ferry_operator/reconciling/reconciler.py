@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from ferry_api.resource import InferenceService
 from ferry_api.validation import parse_stored
 from ferry_operator.clients.api import KubernetesApi
-from ferry_operator.errors import ApiError, StepFailed, Succession
+from ferry_operator.errors import ApiError, NotFound, StepFailed, Succession
 from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, OPTIONAL, SECRET, Kind
 from ferry_operator.logs import whereabouts
 from ferry_operator.observing.facts import ClaimFacts, DeploymentFacts, SecretFacts
@@ -169,7 +169,7 @@ class Reconciler:
     async def _take(self, key: Key, parsed: InferenceService, todo: list[Step]) -> _Taken:
         """Take the steps; what is drawn at random first, since the rest is planned from it."""
         uid = parsed.metadata.uid or ""
-        owner = Owner(key.namespace, key.name, uid)
+        owner = Owner(key.namespace, key.name, uid, new=not parsed.status.conditions)
         settled = self._settled.setdefault(uid, {})
         drawn = [s for s in todo if isinstance(s, Create) and s.planned.policy == Policy.CREATE_ONCE]
         problems: list[Trouble] = []
@@ -253,7 +253,11 @@ class Reconciler:
             },
             "status": wanted,
         }
-        self._store.put_resource(await self._api.apply(manifest, force=True, subresource="status"))
+        try:
+            written = await self._api.apply(manifest, force=True, subresource="status")
+        except NotFound:
+            return  # deleted meanwhile: there is nobody to tell
+        self._store.put_resource(written)
 
     async def _tell(self, event: dict[str, Any]) -> None:
         """An Event is a courtesy: without it the status is still true."""

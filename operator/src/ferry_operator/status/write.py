@@ -105,26 +105,34 @@ def events(resource: Mapping[str, Any], written: Manifest, now: str, reporter: s
         warns = new["status"] == "False" and (
             (of_type == ConditionType.READY and stuck) or of_type == ConditionType.AVAILABLE
         )
-        found.append(_event(resource, of_type, old, new, kind="Warning" if warns else "Normal", now=now))
-    for event in found:
-        event["reportingComponent"] = labels.MANAGER
-        event["reportingInstance"] = reporter
+        since = old["lastTransitionTime"] + old["reason"] if old else ""
+        told = (of_type.value, since, new["status"], new["reason"], new["observedGeneration"])
+        event = event_about(
+            resource,
+            told,
+            reason=new["reason"],
+            message=f"{of_type.value}={new['status']}: {new['message']}",
+            now=now,
+            reporter=reporter,
+            kind="Warning" if warns else "Normal",
+        )
+        found.append(event)
     return found
 
 
-def _event(
+def event_about(
     resource: Mapping[str, Any],
-    of_type: ConditionType,
-    old: Manifest | None,
-    new: Manifest,
+    told: tuple[object, ...],
     *,
-    kind: str,
+    reason: str,
+    message: str,
     now: str,
+    reporter: str,
+    kind: str = "Normal",
 ) -> Manifest:
+    """An Event about an InferenceService. `told` is what makes it this one: the same again has its name."""
     metadata = resource["metadata"]
-    since = old["lastTransitionTime"] + old["reason"] if old else ""
-    told = (metadata["uid"], of_type.value, since, new["status"], new["reason"], new["observedGeneration"])
-    digest = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(repr((metadata["uid"], *told)).encode()).hexdigest()[:16]
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
@@ -137,10 +145,12 @@ def _event(
             "uid": metadata["uid"],
         },
         "type": kind,
-        "reason": new["reason"],
-        "message": f"{of_type.value}={new['status']}: {new['message']}",
+        "reason": reason,
+        "message": message,
         "firstTimestamp": now,
         "lastTimestamp": now,
         "count": 1,
         "source": {"component": labels.MANAGER},
+        "reportingComponent": labels.MANAGER,
+        "reportingInstance": reporter,
     }

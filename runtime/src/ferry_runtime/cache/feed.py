@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 
 from ferry_runtime.cache import messages
@@ -29,6 +29,9 @@ _SAME_EXPIRY = 0.002  # seconds; two versions of an entry differ by far more: ea
 _WAIT = 0.4  # seconds one read of the stream waits; also the heartbeat
 DOUBTFUL_AFTER = 1.5  # seconds behind: local entries are confirmed first
 STALE_AFTER = 30.0  # seconds behind: local entries are not served
+# Seconds that a healthy follower may be behind when it finds the store gone: a read that brought nothing,
+# and one that waited for its deadline. A process that was stopped itself is further behind.
+_FOLLOWING = 2 * _WAIT + 1.0 + 0.1
 
 
 class Freshness(Enum):
@@ -41,8 +44,10 @@ class Freshness(Enum):
 
 class Feed:
     """Runs for the life of the process. ``on_entry`` takes an entry and its encoded form, ``on_gone``
-    the id of one that was announced and is not to be had;
-    ``held`` tells when the version of an entry that this process has expires; None: it has none."""
+    the id of one that was announced and is not to be had, ``on_judged`` a label, ours included;
+    ``on_restarted`` is awaited when the store has been started anew without what it held; it is told whether
+    this process had followed the old one to its end, and tells which entries the store has again; ``held``
+    tells when the version of an entry that this process has expires; None: it has none."""
 
     def __init__(
         self,
@@ -53,7 +58,9 @@ class Feed:
         on_entry: Callable[[Entry, bytes], None],
         on_gone: Callable[[str], None],
         on_purge: Callable[[messages.Scope], int],
+        on_judged: Callable[[messages.Judged], None],
         on_reconciled: Callable[[set[str], float], None],
+        on_restarted: Callable[[bool], Awaitable[set[str]]],
         purges: Callable[[], int],
     ) -> None:
         self._store = store
@@ -62,12 +69,16 @@ class Feed:
         self._on_entry = on_entry
         self._on_gone = on_gone
         self._on_purge = on_purge
+        self._on_judged = on_judged
         self._on_reconciled = on_reconciled
+        self._on_restarted = on_restarted
         self._purges = purges
         self._batch = _BATCH
         self._cursor: str | None = None
         self._caught_up = time.monotonic()  # everything announced by then has been applied
+        self._run_id: str | None = None  # of the server that the cursor belongs to
         self._lost = False
+        self._cut_off = False
         self._task: asyncio.Task[None] | None = None
         self.loaded = asyncio.Event()  # the first reconciliation is over
 
@@ -78,12 +89,26 @@ class Feed:
     async def stop(self) -> None:
         await end(self._task)
 
+    def start_over(self) -> None:
+        """The store is another one now: what it holds is compared anew."""
+        self._cursor = None
+
     def freshness(self) -> Freshness:
         """Talking to the store is not enough: a backlog of events may hold an order to forget."""
         age = time.monotonic() - self._caught_up
         if age >= STALE_AFTER:
             return Freshness.STALE
         return Freshness.DOUBTFUL if age >= DOUBTFUL_AFTER else Freshness.FRESH
+
+    @property
+    def lost(self) -> bool:
+        """The stream cannot be followed now: what the store lacks says nothing about an order to forget."""
+        return self._lost
+
+    @property
+    def cut_off(self) -> bool:
+        """The store went away under a process that had followed it until then."""
+        return self._lost and self._cut_off
 
     async def _run(self) -> None:
         pause = 0.1
@@ -122,17 +147,56 @@ class Feed:
 
     async def _reconcile(self) -> None:
         """Make this process hold what the store holds, then follow from where that began."""
+        run_id = await self._store.run_id()
         cursor = await self._store.last_position()
         now = time.time()
         alive: set[str] = set()
+        if await self._restarted(run_id):
+            # Orders that the new server has heard come before what they may be about.
+            await self._read_through()
+            alive.update(await self._on_restarted(self.cut_off))
         for tenant in await self._store.tenants():
             register = await self._store.register(tenant, now)
             alive.update(register)
             missing = [entry_id for entry_id, expires in register.items() if self._lacks(entry_id, expires)]
             await self._fetch(missing)
         self._on_reconciled(alive, now)
-        self._cursor = cursor
+        if not self.loaded.is_set():
+            await self._remember(cursor)
+        self._cursor, self._run_id = cursor, run_id
         self.loaded.set()
+
+    async def _restarted(self, run_id: str | None) -> bool:
+        """Is it another server, without what was followed? One that somebody has emptied is the same."""
+        if self._cursor is None or None in (run_id, self._run_id):
+            return False
+        return run_id != self._run_id and await self._gap(self._cursor)
+
+    async def _read_through(self) -> None:
+        at = "0-0"
+        while events := await self._store.events(at, 0.001, _EVENTS):
+            await self._apply(events)
+            at = events[-1].position
+
+    async def _remember(self, cursor: str) -> None:
+        """Labels that other replicas, or this one's earlier life, have told: as far back as the stream goes.
+        What an order to forget has covered since they were told is left out."""
+        labels: dict[str, list[messages.Judged]] = {}
+        position = "0-0"
+        while _order(position) < _order(cursor):
+            events = await self._store.events(position, 0.0, _EVENTS)
+            if not events:
+                break
+            position = events[-1].position
+            for event in events:
+                judged = messages.decode_judged(event.data) if event.kind == "label" else None
+                scope = messages.decode_scope(event.data) if event.kind == "purge" else None
+                if judged is not None and _order(event.position) <= _order(cursor):
+                    labels.setdefault(judged.id, []).append(judged)
+                elif scope is not None:
+                    labels = {key: told for key, told in labels.items() if not _covers(scope, told[0])}
+        for judged in (judged for told in labels.values() for judged in told):
+            self._on_judged(judged)
 
     def _lacks(self, entry_id: str, expires: float) -> bool:
         """An answer that was judged wrong and made again has the same id, and another expiry."""
@@ -154,6 +218,10 @@ class Feed:
                     await self._fetch(wanted)
                     wanted = []
                     self._on_purge(scope)
+            elif event.kind == "label":
+                judged = messages.decode_judged(event.data)
+                if judged is not None:
+                    self._on_judged(judged)
         await self._fetch(wanted)
 
     async def _fetch(self, entry_ids: Sequence[str]) -> None:
@@ -196,7 +264,13 @@ class Feed:
     def _note_lost(self, error: StoreError) -> None:
         if not self._lost:
             self._lost = True
+            behind = time.monotonic() - self._caught_up
+            self._cut_off = isinstance(error, StoreUnavailable) and behind <= _FOLLOWING
             log.warning("cache: changes at store %s are lost: %s", self._store.address.label, error)
+
+
+def _covers(scope: messages.Scope, judged: messages.Judged) -> bool:
+    return scope.covers(entry_id=judged.id, tenant=judged.owner, model=judged.model)
 
 
 def _order(position: str) -> tuple[int, int]:

@@ -9,11 +9,12 @@ Keys, all under ``ferry:1:<namespace>:``
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ferry_runtime.errors import StoreMisused
+from ferry_runtime.errors import StoreMisused, StoreRefused
 from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.client import Gate, connect
 from ferry_runtime.store.frame import FrameError, seal, unseal
@@ -61,14 +62,35 @@ class RedisStore:
         self._slow = slow_deadline
         self._gate = Gate(connections)
         self._feed_gate = Gate(1)
-        self._redis = connect(address, connections=connections, socket_timeout=slow_deadline)
+        self._connections = connections
+        self._redis = self._connect()
 
     async def close(self) -> None:
-        await self._redis.aclose()
-        await self._redis.connection_pool.disconnect()  # a pool that was passed in is left open
+        await _close(self._redis)
+
+    async def move(self, address: StoreAddress) -> None:
+        """Go on at another address. With other credentials alone, open connections stay: the server
+        keeps them, and may not know the new ones yet. Returns when the old place has been left."""
+        same_place = address.place == self.address.place
+        self.address = address
+        if same_place:
+            return
+        left, self._redis = self._redis, self._connect()
+        try:
+            await asyncio.sleep(self._slow + 1.0)  # calls that are under way end by then
+        finally:
+            await _close(left)
 
     async def ping(self) -> None:
         await self._gate.call(self._redis.ping, self._deadline)
+
+    async def run_id(self) -> str | None:
+        """Tells one life of the server from the next; None where this account may not ask."""
+        try:
+            told: dict[str, str] = await self._gate.call(lambda: self._redis.info("server"), self._slow)
+        except StoreRefused:
+            return None
+        return told.get("run_id")
 
     async def get(self, entry_id: str) -> bytes | None:
         """The entry's body; None for a missing key and for contents that are not ours."""
@@ -109,6 +131,20 @@ class RedisStore:
         oldest = await self._gate.call(lambda: self._redis.zrange(register, 0, over), self._slow)
         # The new one is the first to expire where the time to live has been lowered.
         return [item.decode() for item in oldest if item.decode() != record.id][:over]
+
+    async def restore(self, records: Sequence[Record]) -> None:
+        """Write what the store has lost, keeping whatever it has by now. Announces nothing."""
+
+        async def write() -> None:
+            async with self._redis.pipeline(transaction=False) as batch:
+                for record in records:
+                    expires = int(record.expires * 1000)
+                    batch.set(self._entry(record.id), seal(record.body), pxat=expires, nx=True)
+                    batch.zadd(self._tenant(record.tenant), {record.id: record.expires}, nx=True)
+                batch.sadd(self._prefix + "tenants", *{record.tenant for record in records})
+                await batch.execute()
+
+        await self._gate.call(write, self._slow)
 
     async def remove(self, ids_by_tenant: dict[str, list[str]], event: bytes) -> int:
         """Remove entries, then tell every replica. Returns how many existed."""
@@ -203,6 +239,9 @@ class RedisStore:
             for position, values in items
         ]
 
+    def _connect(self) -> Any:
+        return connect(lambda: self.address, connections=self._connections, socket_timeout=self._slow)
+
     def _announce(self, batch: Any, kind: str, data: bytes) -> None:
         batch.xadd(self._prefix + "events", {"k": kind, "d": data}, maxlen=STREAM_LENGTH, approximate=True)
 
@@ -211,6 +250,11 @@ class RedisStore:
 
     def _tenant(self, tenant: str) -> str:
         return f"{self._prefix}t:{tenant}"
+
+
+async def _close(client: Any) -> None:
+    await client.aclose()
+    await client.connection_pool.disconnect()  # a pool that was passed in is left open
 
 
 def _open(value: Any) -> bytes | None:

@@ -237,3 +237,80 @@ async def test_under_load_nothing_fails_while_the_store_dies_hangs_and_returns(m
     assert asked > 100
     await works_again(replica)
     replica.tiers.forget(Scope())
+
+
+async def test_a_store_that_was_started_anew_is_given_back_what_it_lost(make_replica, server, caplog) -> None:
+    """Without a generation, on every replica, and for one that comes later."""
+    caplog.set_level(logging.INFO, "ferry_runtime.cache")
+    one, two = await make_replica(), await make_replica()
+    said = [(await one.ask(str(number)))[0] for number in range(250)]
+    await one.written()
+    await until(lambda: len(two.tiers.local) == 250)
+    for _ in range(2):
+        server.kill()
+        await until(lambda: one.tiers.feed.lost and two.tiers.feed.lost)
+        for number in range(250):
+            assert await two.ask(str(number)) == (said[number], EXACT)
+        server.start()
+        while one.tiers.feed.lost or two.tiers.feed.lost:  # at no moment of it
+            for number in range(0, 250, 25):
+                assert await one.ask(str(number)) == (said[number], EXACT)
+        assert len(await one.tiers.shared.store.ids("a", 0)) == 250
+    later = await make_replica()
+    assert await later.ask("7") == (said[7], EXACT)
+    assert lines(caplog, "answers put back") >= 2
+
+
+async def test_what_was_purged_is_not_put_back_by_a_replica_that_had_not_heard(make_replica, server) -> None:
+    """The old store took the order to its grave before the other replica had read it."""
+    one, two = await make_replica(), await make_replica()
+    await one.ask("secret")
+    kept, _ = await one.ask("kept", tenant="b")
+    await one.written()
+    await until(lambda: len(two.tiers.local) == 2)
+    held = list(two.tiers.local)
+    await one.layer.orders.forget(Scope(tenant="a"))
+    await until(lambda: len(two.tiers.local) == 1)
+    for entry in held:
+        two.tiers.local.put(entry)
+    server.kill()
+    await until(lambda: one.tiers.feed.lost and two.tiers.feed.lost)
+    server.start()
+    await until(lambda: not one.tiers.feed.lost and not two.tiers.feed.lost)
+
+    async def forgotten() -> bool:
+        return not await one.tiers.shared.store.ids("a", 0) and len(two.tiers.local) == 1
+
+    await until(forgotten)
+    assert (await two.ask("secret"))[1] is MISS
+    assert await one.ask("kept", tenant="b") == (kept, EXACT)
+
+
+async def test_a_replica_that_was_stopped_puts_nothing_back(make_replica, server) -> None:
+    """It cannot know what was ordered meanwhile."""
+    one = await make_replica()
+    await one.ask()
+    await one.written()
+    await asyncio.sleep(1.1)  # entries younger than a second may still be on their way to the store
+    one.tiers.feed._caught_up -= 10.0
+    server.kill()
+    await until(lambda: one.tiers.feed.lost)
+    server.start()
+    await until(lambda: not one.tiers.feed.lost)
+    assert await one.tiers.shared.store.ids("a", 0) == []
+    assert (await one.ask())[1] is MISS
+
+
+async def test_without_the_right_to_ask_which_server_it_is_a_restart_reads_as_emptied(
+    make_replica, server
+) -> None:
+    await server.order("ACL", "SETUSER", "default", "-info")
+    one = await make_replica()
+    await one.ask()
+    await one.written()
+    await asyncio.sleep(1.1)  # entries younger than a second may still be on their way to the store
+    server.kill()
+    await until(lambda: one.tiers.feed.lost)
+    server.start()
+    await until(lambda: not one.tiers.feed.lost)
+    assert (await one.ask())[1] is MISS

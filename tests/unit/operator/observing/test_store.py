@@ -42,6 +42,40 @@ def test_the_end_of_a_predecessor_does_not_remove_the_successor():
     assert store.children(KEY)
 
 
+def test_a_child_is_news_once_and_again_when_something_of_interest_changed():
+    store = Store()
+    assert store.put_child(child(version=10)) == {KEY}
+    assert store.put_child(child(version=10)) == set()
+    assert store.put_child(child(version=11)) == set()
+    assert store.children(KEY)[CONFIG_MAP, "chat-runtime"].version == 11
+    assert store.put_child(child(version=12, uid="another")) == {KEY}
+
+
+def test_a_state_that_is_known_is_told_from_others_before_it_is_looked_at():
+    store = Store()
+    store.put_child(child(version=10))
+    metadata = {"namespace": "team", "name": "chat-runtime", "resourceVersion": "10"}
+    assert store.known(CONFIG_MAP, metadata)
+    assert not store.known(CONFIG_MAP, {**metadata, "resourceVersion": "11"})
+    assert not store.known(SECRET, metadata)
+    store.drop_child(child(version=12))
+    assert not store.known(CONFIG_MAP, metadata)
+
+
+def test_a_resource_is_news_once_and_a_users_where_its_spec_is_new():
+    store = Store()
+    assert store.put_resource(service(10)) == (KEY, True)
+    assert store.put_resource(service(10)) is None
+    assert store.put_resource(service(11)) is None
+    assert store.put_resource({**service(12), "status": {"replicas": 7}}) == (KEY, False)
+    edited = service(13)
+    edited["metadata"]["generation"] = 2
+    assert store.put_resource(edited) == (KEY, True)
+    going = service(14)
+    going["metadata"].update(generation=2, deletionTimestamp="2030-01-01T00:00:00Z")
+    assert store.put_resource(going) == (KEY, False)
+
+
 OTHER = Key("team", "other")
 
 
@@ -68,7 +102,7 @@ def test_a_child_without_owner_is_one_services_at_a_time():
     assert store.put_child(relabelled(10, "chat", owned=False)) == {KEY}
     assert store.put_child(relabelled(11, owned=False)) == {KEY, OTHER}
     assert (len(store.children(KEY)), len(store.children(OTHER))) == (0, 1)
-    assert store.put_child(relabelled(10, "chat", owned=False)) == {OTHER}
+    assert store.put_child(relabelled(10, "chat", owned=False)) == set()
     assert store.drop_child(relabelled(12, "chat", owned=False)) == OTHER
     assert (len(store.children(KEY)), len(store.children(OTHER))) == (0, 0)
     store.put_child(relabelled(13, owned=False))

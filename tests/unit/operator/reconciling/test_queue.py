@@ -28,7 +28,12 @@ def clock():
 
 @pytest.fixture
 def queue(clock):
-    return KeyedQueue(Metrics(), clock=clock, jitter=lambda: 1.0)
+    return KeyedQueue(Metrics(), clock=clock, jitter=lambda: 1.0, rest=0.0)
+
+
+@pytest.fixture
+def resting(clock):
+    return KeyedQueue(Metrics(), clock=clock, jitter=lambda: 1.0, rest=0.5)
 
 
 async def taken(queue):
@@ -120,6 +125,44 @@ async def test_a_forgotten_key_does_not_come_back(queue, clock):
     queue.forget(B)
     clock.now += 10
     assert await taken(queue) == []
+
+
+async def test_a_burst_of_news_after_a_reconcile_is_one_more_reconcile(resting, clock):
+    resting.add(A)
+    await resting.get()
+    resting.add(A)
+    resting.done(A)
+    for _ in range(5):
+        clock.now += 0.09
+        resting.add(A)
+    assert await taken(resting) == []
+    clock.now += 0.06
+    assert await taken(resting) == [A]
+
+
+async def test_news_about_a_key_at_rest_for_long_does_not_wait(resting, clock):
+    resting.add(A)
+    await resting.get()
+    resting.done(A)
+    clock.now += 0.6
+    resting.add(A)
+    assert await taken(resting) == [A]
+
+
+@pytest.mark.parametrize("when", ["while it is worked on", "while it rests", "while it waits"])
+async def test_what_a_user_asks_for_goes_first_and_does_not_wait(resting, clock, when):
+    resting.add(A)
+    await resting.get()
+    if when == "while it is worked on":
+        resting.add(A, first=True)
+    resting.done(A)
+    resting.add(B)
+    if when == "while it waits":
+        clock.now += 0.6
+        resting.add(A)
+    if when != "while it is worked on":
+        resting.add(A, first=True)
+    assert await taken(resting) == [A, B]
 
 
 async def test_a_waiting_worker_is_woken():

