@@ -21,7 +21,6 @@ from ferry_operator.observing.store import Store
 from ferry_operator.reconciling.queue import KeyedQueue
 from ferry_operator.settings import Settings
 
-
 _BACKOFFS = (1, 1, 2, 3, *(5,) * 20)  # seconds: an API server that is back is found within five
 
 
