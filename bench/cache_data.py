@@ -63,8 +63,8 @@ def conversations() -> list[dict[str, object]]:
     return [json.loads(line) for line in lines if line.strip()]
 
 
-_OPENINGS = ("Hi, ", "Hello, ", "Quick question: ", "Could you tell me, ", "Please, ", "So, ")
-_SAME_START = (("How do I ", "How can I "), ("How can I ", "How do I "), ("What is ", "What's "),
+OPENINGS = ("Hi, ", "Hello, ", "Quick question: ", "Could you tell me, ", "Please, ", "So, ")
+SAME_START = (("How do I ", "How can I "), ("How can I ", "How do I "), ("What is ", "What's "),
                ("Can I ", "Am I able to "), ("When does ", "At what time does "))  # fmt: skip
 
 
@@ -74,9 +74,9 @@ def altered(questions: list[str], seed: int) -> list[Pair]:
     names = sorted({name for text in questions for name in _names(text)})
     made: list[Pair] = []
     for text in questions:
-        made.append(Pair(text, draw.choice(_OPENINGS) + text[0].lower() + text[1:], True, "opening"))
-        made.append(Pair(text, _slip(text.lower().rstrip("?!."), draw), True, "slip"))
-        for start, instead in _SAME_START:
+        made.append(Pair(text, draw.choice(OPENINGS) + text[0].lower() + text[1:], True, "opening"))
+        made.append(Pair(text, slip(text.lower().rstrip("?!."), draw), True, "slip"))
+        for start, instead in SAME_START:
             if text.startswith(start):
                 made.append(Pair(text, instead + text[len(start) :], True, "start"))
         made.extend(_other_answers(text, names, draw))
@@ -109,7 +109,7 @@ def _names(text: str) -> list[str]:
     return [name for name in inside if name.lower() not in lexicon.FILLERS]
 
 
-def _slip(text: str, draw: random.Random) -> str:
+def slip(text: str, draw: random.Random) -> str:
     """Two letters of one longer word change places."""
     long = [word for word in text.split() if len(word) >= 6 and word.isalpha()]
     if not long:

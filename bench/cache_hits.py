@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 
+from bench.load.warming import embedder_loaded
 from bench.report import Report
 from bench.server import serve
 from bench.stats import quantile
@@ -55,7 +56,7 @@ async def _measure(report: Report, url: str) -> None:
     reader, writer = await asyncio.open_connection(host, int(port))
     connection = Connection(reader, writer)
     async with httpx.AsyncClient(base_url=url, timeout=300) as client:
-        await _embedder_loaded(client)
+        await embedder_loaded(url)
         await connection.ask(FIRST)
         await asyncio.sleep(2)  # the write behind the answer embeds it
         await _report(report, connection, "engine idle")
@@ -66,14 +67,6 @@ async def _measure(report: Report, url: str) -> None:
             stream.cancel()
         await asyncio.wait(streams)
     writer.close()
-
-
-async def _embedder_loaded(client: httpx.AsyncClient) -> None:
-    for _ in range(300):
-        if (await client.get("/cache/stats")).json()["semantic"]["enabled"]:
-            return
-        await asyncio.sleep(1)
-    raise SystemExit("The embedder did not load.")
 
 
 async def _decode(client: httpx.AsyncClient, number: int) -> None:

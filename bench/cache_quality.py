@@ -33,6 +33,7 @@ from ferry_runtime.engine.protocol import SamplingParams
 from ferry_runtime.generation import GenerationRequest
 
 GATES = (0.80, 0.70)
+QUOTED = (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3)  # shares of traps
 REPEATS = 2  # other partitions into folds; figures are their means
 INNER = 5
 
@@ -118,33 +119,61 @@ def _identity(messages: object) -> Identity:
 
 
 def _curves(table: Table, outer: Sequence[Round], results: Path) -> list[str]:
+    """The whole curves go into the drawing; the lines quote them where an operator might stand."""
     score = np.mean([rounds[1] for rounds in outer], axis=0)
-    wrongs = (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3)
     curves = {}
     for gate in GATES:
         curves[f"verifier, gate {gate:.2f}"] = served_score(score, table, gate)
         curves[f"cosine, gate {gate:.2f}"] = _gated(table, gate)
     lines, drawn = [], {}
     for name, values in curves.items():
-        drawn[name] = [
-            (wrong, float((values[table.same] >= operating_point(values, table.same, wrong)).mean()))
-            for wrong in wrongs
-        ]
-        lines.append(f"{name}: " + "  ".join(f"{wrong:.0%}: {hits:.0%}" for wrong, hits in drawn[name]))
+        drawn[name] = _curve(values, table.same)
+        quoted = [max(hits for wrong, hits in drawn[name] if wrong <= at) for at in QUOTED]
+        lines.append(
+            f"{name}: "
+            + "  ".join(f"{at:.0%}: {hits:.0%}" for at, hits in zip(QUOTED, quoted, strict=True))
+            + f"  all: {drawn[name][-1][0]:.0%}: {drawn[name][-1][1]:.0%}"
+        )
     results.mkdir(parents=True, exist_ok=True)
     (results / "cache_quality.svg").write_text(_svg(drawn), encoding="utf-8")
     return lines
 
 
+def _curve(values: np.ndarray, same: np.ndarray) -> list[tuple[float, float]]:
+    """Shares of traps and of should-hits served at every score that a candidate has, from none to all."""
+    found = [(0.0, 0.0)]
+    for score in np.unique(values[values >= 0])[::-1]:
+        served = values >= score
+        found.append((float(served[~same].mean()), float(served[same].mean())))
+    return found
+
+
+_LEFT, _TOP, _WIDTH, _HEIGHT = 60, 20, 560, 330
+_WIDEST = 0.6  # share of traps at the right edge: more pass no gate
+
+
 def _svg(curves: dict[str, list[tuple[float, float]]]) -> str:
     colours = ("#1b6ca8", "#9aa5b1", "#0b8f5a", "#d0b48a")
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" width="640" height="400" font-family="sans-serif">',
-             '<path d="M60 20V350H620" fill="none" stroke="#333"/>',
-             '<text x="250" y="388" font-size="13">share of traps served</text>',
+    bottom, right = _TOP + _HEIGHT, _LEFT + _WIDTH
+    parts = ['<svg xmlns="http://www.w3.org/2000/svg" width="680" height="420" font-family="sans-serif">',
+             f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="#333"/>',
+             f'<text x="250" y="{bottom + 42}" font-size="13">share of traps served</text>',
              '<text x="8" y="14" font-size="13">share of should-hits served</text>']  # fmt: skip
+    for share in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
+        y = bottom - share * _HEIGHT
+        parts.append(f'<text x="24" y="{y + 4:.0f}" font-size="11">{share:.0%}</text>')
+        parts.append(f'<path d="M{_LEFT} {y:.0f}H{right}" stroke="#eee"/>')
+        if share <= _WIDEST:
+            x = _LEFT + share / _WIDEST * _WIDTH
+            parts.append(f'<text x="{x - 10:.0f}" y="{bottom + 18}" font-size="11">{share:.0%}</text>')
+    x = _LEFT + 0.05 / _WIDEST * _WIDTH
+    parts.append(f'<path d="M{x:.0f} {_TOP}V{bottom}" stroke="#c33" stroke-dasharray="4"/>')
+    parts.append(f'<text x="{x + 3:.0f}" y="{_TOP + 10}" font-size="11" fill="#c33">5 %</text>')
     for number, (name, points) in enumerate(curves.items()):
-        path = " ".join(f"{60 + wrong * 1800:.0f},{350 - hits * 330:.0f}" for wrong, hits in points)
+        path = " ".join(
+            f"{_LEFT + wrong / _WIDEST * _WIDTH:.1f},{bottom - hits * _HEIGHT:.1f}" for wrong, hits in points
+        )
         colour = colours[number % len(colours)]
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts.append(f'<text x="420" y="{270 + 18 * number}" font-size="12" fill="{colour}">{name}</text>')
+        parts.append(f'<text x="440" y="{270 + 18 * number}" font-size="12" fill="{colour}">{name}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"

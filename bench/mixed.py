@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from bench.environment import read_environment
-from bench.load import LONG, SHORT, Result, arrivals, capacity, count, outcomes, play
+from bench.open_loop import LONG, SHORT, Result, arrivals, capacity, count, outcomes, play
 from bench.report import Report
 from bench.server import Server, serve
 from bench.stats import quantile, spread

@@ -14,7 +14,7 @@ import httpx
 import psutil
 
 from bench.environment import read_environment
-from bench.load import Arrival, Result, arrivals, capacity, outcomes, play
+from bench.open_loop import Arrival, Result, arrivals, capacity, outcomes, play
 from bench.report import Report
 from bench.server import Server, keys_and_values, serve
 

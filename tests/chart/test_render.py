@@ -8,6 +8,7 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from charts import values_table
 from tests.chart.conftest import CHART, ROOT
 
 from ferry_operator.settings import Rollout, from_environment
@@ -31,6 +32,7 @@ def environment(documents):
     "settings",
     [
         [],
+        ['metrics={"dashboards":{"enabled":true}}'],
         [_NAMESPACED, "replicas=2"],
         [
             "replicas=3",
@@ -39,8 +41,24 @@ def environment(documents):
             'podLabels={"x":"y"}',
         ],
         ['image={"repository":"r/i","digest":"sha256:' + "0" * 64 + '"}', 'imagePullSecrets=[{"name":"s"}]'],
+        ['networkPolicy={"enabled":true}', 'crds={"enabled":false}', 'affinity={"podAntiAffinity":{}}'],
+        [
+            'serviceAccount={"create":false,"name":"mine"}',
+            'priorityClassName="high"',
+            'podAnnotations={"a":"b"}',
+            'fullnameOverride="other"',
+        ],
+        [
+            'runtime={"image":"r:1","rollout":"Immediate"}',
+            'redis={"image":"v:2"}',
+            "resources={}",
+            'logLevel="DEBUG"',
+        ],
     ],
-    ids=["defaults", "namespaces", "placement", "image"],
+    ids=[
+        *("defaults", "dashboards", "namespaces", "placement", "image"),
+        *("network-policy", "names", "images-of-services"),
+    ],
 )
 def test_every_object_is_valid_kubernetes(render, settings):
     for document in render(*settings):
@@ -151,9 +169,69 @@ def test_a_service_monitor_on_request(render):
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
 
 
+def rules_of(documents):
+    return {
+        rule.get("alert", rule.get("record")): rule
+        for document in of_kind(documents, "PrometheusRule")
+        for group in document["spec"]["groups"]
+        for rule in group["rules"]
+    }
+
+
+def test_rules_on_request_are_those_that_were_made(render):
+    assert of_kind(render(), "PrometheusRule") == []
+    shipped = {}
+    for part in ("runtime", "operator"):
+        groups = yaml.safe_load((CHART / "files" / "monitoring" / f"{part}-rules.yaml").read_text())["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
+        shipped |= {rule.get("alert", rule.get("record")): rule for rule in rules}
+    assert rules_of(render('metrics={"prometheusRule":{"enabled":true}}')) == shipped
+
+
+def test_rules_are_fitted_to_the_values(render):
+    wanted = {
+        "enabled": True,
+        "labels": {"release": "kps"},
+        "alertLabels": {"team": "models"},
+        "disabled": ["FerrySemanticTierNeverHits", "FerryOperatorDown"],
+        "slowFirstTokenSeconds": "10.0",
+        "runbookBaseUrl": "https://example.com/ferry",
+    }
+    documents = render(f'metrics={{"prometheusRule":{json.dumps(wanted)}}}')
+    assert {d["metadata"]["labels"]["release"] for d in of_kind(documents, "PrometheusRule")} == {"kps"}
+    rules = rules_of(documents)
+    assert rules.keys().isdisjoint(wanted["disabled"])
+    alert = rules["FerryFailing"]
+    assert alert["labels"] == {"severity": "critical", "team": "models"}
+    assert alert["annotations"]["runbook_url"].startswith(
+        "https://example.com/ferry/docs/reference/alerts.md#"
+    )
+    slow = rules["ferry:first_token_slow:ratio_rate1h"]
+    assert 'le="10.0"' in slow["expr"]
+    assert "labels" not in slow
+
+
+def test_dashboards_on_request_are_found_by_grafanas_sidecar(render):
+    assert of_kind(render(), "ConfigMap") == []
+    (config_map,) = of_kind(render('metrics={"dashboards":{"enabled":true}}'), "ConfigMap")
+    assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+    for part in ("runtime", "operator"):
+        shipped = (CHART / "files" / "monitoring" / f"{part}-dashboard.json").read_text()
+        assert json.loads(config_map["data"][f"ferry-{part}.json"]) == json.loads(shipped)
+
+
+def test_labels_of_service_monitors_reach_those_of_the_runtimes(render):
+    settings = 'metrics={"serviceMonitor":{"enabled":true,"labels":{"release":"kps","team":"a"}}}'
+    read = from_environment(environment(render(settings)))
+    assert read.monitor_labels == {"release": "kps", "team": "a"}
+    assert from_environment(environment(render())).monitor_labels == {}
+
+
 @pytest.mark.parametrize(
     "setting",
     [
+        'metrics={"prometheusRule":{"slowFirstTokenSeconds":"3"}}',
+        'metrics={"prometheusRule":{"disabled":["NotOurs"]}}',
         'scope={"kind":"Everything"}',
         'scope={"kind":"Cluster","namespaces":["a"]}',
         'scope={"kind":"Namespaces","namespaces":["Not_A_Name"]}',
@@ -169,6 +247,57 @@ def test_wrong_values_are_refused(helm, setting):
     done = helm("template", "models", str(CHART), "--set-json", setting, check=False)
     assert done.returncode != 0
     assert "schema" in done.stderr
+
+
+def test_the_table_of_values_is_up_to_date():
+    text = (CHART / "values.yaml").read_text()
+    readme = (CHART / "README.md").read_text()
+    assert values_table.readme(readme, text) == readme, "run `make generate`"
+
+
+def test_every_value_says_what_it_means():
+    text = (CHART / "values.yaml").read_text()
+    assert [value.path for value in values_table.values(text) if not value.comment] == []
+
+
+def _keys(values, schema, path=""):
+    """Keys whose schema has properties of its own must forbid others; returns those that do not."""
+    for key, inner in values.items():
+        known = schema["properties"].get(key)
+        if known is None or "properties" not in known:
+            continue
+        if known.get("additionalProperties") is not False:
+            yield f"{path}{key}"
+        yield from _keys(inner, known, f"{path}{key}.")
+
+
+def test_no_object_of_the_schema_takes_unknown_keys():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert schema["additionalProperties"] is False
+    assert list(_keys(values, schema)) == []
+
+
+def test_the_network_policy_lets_in_the_port_that_is_probed(render):
+    assert of_kind(render(), "NetworkPolicy") == []
+    documents = render('networkPolicy={"enabled":true}')
+    (policy,) = of_kind(documents, "NetworkPolicy")
+    (deployment,) = of_kind(documents, "Deployment")
+    ports = deployment["spec"]["template"]["spec"]["containers"][0]["ports"]
+    assert [port["port"] for port in policy["spec"]["ingress"][0]["ports"]] == [ports[0]["name"]]
+    selected = policy["spec"]["podSelector"]["matchLabels"]
+    assert selected.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_helms_own_test_asks_the_operators_service(render):
+    documents = render()
+    (pod,) = of_kind(documents, "Pod")
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    (service,) = of_kind(documents, "Service")
+    address = f"http://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}/readyz"
+    assert address in pod["spec"]["containers"][0]["command"][-1]
+    # Not one of the pods that the Service sends requests to.
+    assert not service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
 
 
 def test_the_schema_knows_every_value_and_the_defaults_are_valid():

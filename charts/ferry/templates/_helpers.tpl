@@ -59,3 +59,33 @@ subjects:
     name: {{ include "ferry.account" . }}
     namespace: {{ .Release.Namespace }}
 {{- end -}}
+
+{{/* A map as key=value,key=value. */}}
+{{- define "ferry.pairs" -}}
+{{- $pairs := list -}}
+{{- range $key, $value := . }}{{ $pairs = append $pairs (printf "%s=%s" $key $value) }}{{ end -}}
+{{ join "," $pairs }}
+{{- end -}}
+
+{{/* A file of rules as the values want it: some alerts left out, labels and web addresses added. */}}
+{{- define "ferry.rules" -}}
+{{- $wanted := .wanted -}}
+{{- $slow := printf "le=%q" $wanted.slowFirstTokenSeconds -}}
+{{- $groups := list -}}
+{{- range (.text | replace "le=\"2.5\"" $slow | fromYaml).groups -}}
+{{- $rules := list -}}
+{{- range .rules -}}
+{{- if not (and .alert (has .alert $wanted.disabled)) -}}
+{{- if .alert -}}
+{{- $_ := set . "labels" (merge (dict) .labels $wanted.alertLabels) -}}
+{{- if $wanted.runbookBaseUrl -}}
+{{- $_ := set .annotations "runbook_url" (printf "%s/%s" $wanted.runbookBaseUrl .annotations.runbook_url) -}}
+{{- end -}}
+{{- end -}}
+{{- $rules = append $rules . -}}
+{{- end -}}
+{{- end -}}
+{{- $groups = append $groups (dict "name" .name "rules" $rules) -}}
+{{- end -}}
+{{ dict "groups" $groups | toYaml }}
+{{- end -}}

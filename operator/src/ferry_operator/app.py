@@ -22,6 +22,7 @@ from ferry_operator.health import Contact, Health, application
 from ferry_operator.kinds import APPLIED, INFERENCE_SERVICE, OBSERVED
 from ferry_operator.leading import Leader, Stock
 from ferry_operator.metrics import Metrics
+from ferry_operator.observing.exported import exported
 from ferry_operator.observing.store import Store
 from ferry_operator.plan.inputs import Defaults
 from ferry_operator.reconciling.queue import KeyedQueue
@@ -104,6 +105,7 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             redis_image=settings.redis_image,
             cluster_domain=settings.cluster_domain,
             immediate_rollout=settings.rollout == Rollout.IMMEDIATE,
+            monitor_labels=settings.monitor_labels,
         )
         reconciler = Reconciler(
             api,
@@ -126,8 +128,9 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             autoscaler=autoscaler,
         )
         election = Election(client, settings, leadership, answered=health.contact.made)
-        if await _type_is_served(api, stop):
-            await _work(client, watcher, election, leader, stop)
+        with exported(store, metrics.registry):
+            if await _type_is_served(api, stop):
+                await _work(client, watcher, election, leader, stop)
     finally:
         await client.close()
 

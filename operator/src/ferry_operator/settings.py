@@ -13,6 +13,8 @@ from enum import StrEnum
 from ferry_operator.errors import InvalidSettings
 
 _NAMESPACE = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+_LABEL_KEY = re.compile(r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+_LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
 DEFAULT_RUNTIME_IMAGE = "ferry-runtime:0.1.0"
 DEFAULT_REDIS_IMAGE = "valkey/valkey:8.1"
 
@@ -56,6 +58,8 @@ class Settings:
     redis_image: str = DEFAULT_REDIS_IMAGE
     rollout: Rollout = Rollout.ON_CHANGE
     cluster_domain: str = "cluster.local"
+    monitor_labels: Mapping[str, str] = field(default_factory=dict)
+    """Put on every ServiceMonitor, for a Prometheus that selects by them."""
     workers: int = 8
     resync_seconds: float = 300.0
     scaling_seconds: float = 15.0
@@ -95,6 +99,7 @@ def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         redis_image=values.get("FERRY_REDIS_IMAGE") or default.redis_image,
         rollout=_rollout(values.get("FERRY_RUNTIME_ROLLOUT") or default.rollout.value),
         cluster_domain=values.get("FERRY_CLUSTER_DOMAIN") or default.cluster_domain,
+        monitor_labels=_pairs(values, "FERRY_SERVICE_MONITOR_LABELS"),
         workers=_whole(values, "FERRY_WORKERS", default.workers, 1, 64),
         scaling_seconds=_whole(values, "FERRY_SCALING_SECONDS", int(default.scaling_seconds), 1, 3600),
         http_host=values.get("FERRY_HTTP_HOST") or default.http_host,
@@ -108,6 +113,16 @@ def _rollout(text: str) -> Rollout:
         return Rollout(text)
     except ValueError:
         raise InvalidSettings(f"FERRY_RUNTIME_ROLLOUT: {text!r} is neither {' nor '.join(Rollout)}") from None
+
+
+def _pairs(values: Mapping[str, str], name: str) -> dict[str, str]:
+    found = {}
+    for part in filter(None, (part.strip() for part in values.get(name, "").split(","))):
+        key, equals, value = part.partition("=")
+        if not (equals and _LABEL_KEY.match(key) and _LABEL_VALUE.match(value)):
+            raise InvalidSettings(f"{name}: {part!r} is not a label: write key=value, separated by commas")
+        found[key] = value
+    return found
 
 
 def _whole(values: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:

@@ -16,15 +16,16 @@ from prometheus_client import CollectorRegistry
 from ferry_api.runtime_config import ColdConfig, EngineType, RuntimeConfig
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.setup import DeferredCache, build_cache
+from ferry_runtime.cache.tasks import end
 from ferry_runtime.embedding.client import EmbeddingClient
 from ferry_runtime.engine.protocol import ModelInfo
-from ferry_runtime.errors import SecretMissing, StoreUnavailable
+from ferry_runtime.errors import ConfigurationError, SecretMissing, StoreUnavailable
 from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.embedded import EmbeddedStore
 
 logger = logging.getLogger(__name__)
 
-_SECRET_SECONDS = 5.0
+_SECRET_SECONDS = 5.0  # between two looks at a mounted Secret
 
 
 def served_model(cold: ColdConfig, digest: str, info: ModelInfo) -> ServedModel:
@@ -45,8 +46,9 @@ def served_model(cold: ColdConfig, digest: str, info: ModelInfo) -> ServedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreChoice:
-    """``address`` is asked at start: None is no store of one's own, SecretMissing one whose mounted
-    Secret is not there yet. ``embedded``: then start one in this place."""
+    """``address`` is asked at start, and again while serving for a Secret that changes: None is no store
+    of one's own, SecretMissing one whose mounted Secret is not there (yet). ``embedded``: start one
+    where there is none."""
 
     address: Callable[[], StoreAddress | None]
     embedded: bool = False
@@ -75,27 +77,26 @@ class ServiceCache:
         self._registry = registry
         self._idle = idle
         self._embedded: EmbeddedStore | None = None
-        self._waiting: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
         self._state = "none"
 
     async def start(self) -> None:
         """Never fails because a store cannot be had."""
+        address = None
         try:
             address = self._choice.address()
         except SecretMissing as error:
             logger.warning("%s Nothing is cached until it is there.", error)
             self._state = "waiting"
-            self._waiting = asyncio.create_task(self._wait_for_secret(), name="store-secret")
-            return
-        if address is None and self._choice.embedded:
-            address = await self._start_embedded()
-        elif address is not None:
-            self._state = "external"
-        await self._use(address)
+        else:
+            if address is None:
+                await self._use(await self._start_embedded() if self._choice.embedded else None)
+                return
+            await self._use_own(address)
+        self._watch = asyncio.create_task(self._follow_secret(address), name="store-secret")
 
     async def stop(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
+        await end(self._watch)
         await self.cache.stop()
         if self._embedded is not None:
             await self._embedded.stop()
@@ -115,17 +116,35 @@ class ServiceCache:
         self._state = "embedded"
         return self._embedded.address
 
-    async def _wait_for_secret(self) -> None:
-        """A Secret that is mounted as optional appears in the pod within a minute of being made."""
+    async def _follow_secret(self, address: StoreAddress | None) -> None:
+        """A Secret that is mounted as optional appears in the pod within a minute of being made, and a
+        changed one within a minute too: neither needs a restart. One that is gone or wrong changes
+        nothing, for the connections that are open may well go on working."""
+        problem = ""
         while True:
             await asyncio.sleep(_SECRET_SECONDS)
             try:
-                address = self._choice.address()
-            except SecretMissing:
+                current = self._choice.address()
+            except ConfigurationError as error:
+                waiting = address is None and isinstance(error, SecretMissing)
+                if not waiting and str(error) != problem:
+                    logger.warning("%s The store is used as it was before.", error)
+                problem = str(error)
                 continue
-            self._state = "external" if address is not None else "none"
-            await self._use(address)
-            return
+            problem = ""
+            if current is None or current == address:
+                continue
+            if address is None:
+                await self._use_own(current)
+            else:
+                what = "credentials" if current.place == address.place else "address"
+                logger.info("cache: new %s for store %s", what, current.label)
+                await self.cache.move(current)
+            address = current
+
+    async def _use_own(self, address: StoreAddress) -> None:
+        self._state = "external"
+        await self._use(address)
 
     async def _use(self, address: StoreAddress | None) -> None:
         # Whether the cache is used is a hot setting, asked for every request.

@@ -6,7 +6,7 @@ the pipeline answers with an `Answer`. Neither knows the other's inside.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -22,6 +22,10 @@ class CacheOutcome(StrEnum):
     COALESCED = "coalesced"
     MISS = "miss"
     BYPASS = "bypass"
+
+
+# Answers that cost no generation of their own.
+HITS = frozenset({CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.COALESCED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,8 @@ class GenerationRequest:
     cache_threshold: float | None = None  # raises the semantic tier's threshold, never lowers it
     # Names of body fields that were accepted without being understood: such a request is never cached.
     unknown_fields: frozenset[str] = field(default_factory=frozenset)
+    # Headers of its trace, for an engine that is a server itself; empty where nobody traces it.
+    trace_headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

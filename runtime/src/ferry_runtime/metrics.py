@@ -6,7 +6,7 @@ client's text. Source of the names: https://docs.vllm.ai/en/stable/usage/metrics
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -17,7 +17,9 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from ferry_runtime.engine.protocol import Backend, Delta, EngineStats
-from ferry_runtime.generation import CacheOutcome
+from ferry_runtime.generation import HITS, CacheOutcome
+from ferry_runtime.timeline import Timeline
+from ferry_runtime.windows import Window
 
 if TYPE_CHECKING:
     from ferry_runtime.scheduling.admission import RejectReason
@@ -51,35 +53,44 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)  # resident memory, processor time, file descriptors
+        self.timeline = Timeline()
+        self.first_tokens = Window()  # seconds from arrival to first token, of the latest sequences
         self._steps = self._rows = self._seen_step = 0
+        # Requests that wait, and what they are expected to cost in tokens.
+        self.queue: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._tenants: set[str] = set()
         self._define_counters()
         self._define_histograms()
 
     def _define_counters(self) -> None:
-        self._outcomes = self._counter("requests", "Requests by how they ended", "route", "outcome")
+        self.outcomes = self._counter("requests", "Requests by how they ended", "route", "outcome")
         self._success = self._counter(
             "request_success",
             "Requests answered in full, by finish reason of the first choice",
             "finished_reason",
         )
-        self._rejected = self._counter("requests_rejected", "Requests refused, by reason", "reason")
-        self._cache_outcomes = self._counter("cache_answers", "Answers by where they came from", "outcome")
-        self._prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of admitted requests", "tenant")
-        self._generation_tokens = self._counter("generation_tokens", "Generated tokens", "tenant")
+        self.rejected = self._counter("requests_rejected", "Requests refused, by reason", "reason")
+        self.answers = self._counter("cache_answers", "Answers by where they came from", "outcome")
+        self.saved_tokens = self._counter(
+            "cache_saved_tokens",
+            "Tokens of answers that were not generated, by where they came from",
+            "outcome",
+        )
+        self.prompt_tokens = self._counter("prompt_tokens", "Prompt tokens of admitted requests", "tenant")
+        self.generation_tokens = self._counter("generation_tokens", "Generated tokens", "tenant")
 
     def _define_histograms(self) -> None:
-        self._ttft = self._histogram("time_to_first_token_seconds", "From arrival to first token", _SECONDS)
+        self.ttft = self._histogram("time_to_first_token_seconds", "From arrival to first token", _SECONDS)
         self._itl = self._histogram(
             "inter_token_latency_seconds", "Between tokens of a sequence", _TOKEN_SECONDS
         )
-        self._e2e = self._histogram("e2e_request_latency_seconds", "From arrival to the end", _SECONDS)
+        self.e2e = self._histogram("e2e_request_latency_seconds", "From arrival to the end", _SECONDS)
         self._queue_time = self._histogram(
             "request_queue_time_seconds", "From arrival to a slot", _SECONDS, "priority"
         )
         self._prompt_size = self._histogram("request_prompt_tokens", "Prompt tokens per request", _TOKENS)
         self._answer_size = self._histogram("request_generation_tokens", "Tokens per sequence", _TOKENS)
-        self._batch = self._histogram("batch_size", "Rows per decode step", _ROWS)
+        self.batch = self._histogram("batch_size", "Rows per decode step", _ROWS)
         self._cost_error = self._histogram(
             "cost_estimate_ratio", "Generated tokens over those that were expected", _RATIOS
         )
@@ -87,49 +98,68 @@ class Metrics:
     # The scheduler's observer.
 
     def refused(self, reason: RejectReason) -> None:
-        self._rejected.labels(reason.value).inc()
+        self.rejected.labels(reason.value).inc()
+        self.timeline.refused()
 
     def started(self, job: Job, waited: float) -> None:
         self._queue_time.labels(priority_class(job.priority)).observe(waited)
-        self._prompt_tokens.labels(self._tenant(job.tenant)).inc(job.prompt_tokens)
+        self.prompt_tokens.labels(self._tenant(job.tenant)).inc(job.prompt_tokens)
         self._prompt_size.observe(job.prompt_tokens)
 
     def generated(self, delta: Delta, since_last: float | None, since_arrival: float) -> None:
         if since_last is None:
-            self._ttft.observe(since_arrival)
+            self.ttft.observe(since_arrival)
+            self.first_tokens.add(since_arrival)
+            self.timeline.first_token(since_arrival)
         else:
             self._itl.observe(since_last / len(delta.token_ids))
+        self.timeline.generated(len(delta.token_ids))
 
     def sequence_ended(self, job: Job, generated: int) -> None:
-        self._generation_tokens.labels(self._tenant(job.tenant)).inc(generated)
+        self.generation_tokens.labels(self._tenant(job.tenant)).inc(generated)
         self._answer_size.observe(generated)
         self._cost_error.observe(generated / max(job.expected_tokens, 1.0))
 
     # The pipeline, the engine and HTTP.
 
     def request_ended(
-        self, route: str, outcome: Outcome, seconds: float, cache: CacheOutcome, finish_reason: str | None
+        self,
+        route: str,
+        outcome: Outcome,
+        seconds: float,
+        cache: CacheOutcome,
+        finish_reason: str | None,
+        *,
+        tokens: int = 0,
     ) -> None:
-        """Once per request. ``route`` is a template."""
-        self._outcomes.labels(route, outcome.value).inc()
+        """Once per request. ``route`` is a template, ``tokens`` what the answer holds."""
+        self.outcomes.labels(route, outcome.value).inc()
         if outcome is not Outcome.SUCCESS:
+            if outcome is not Outcome.REJECTED:
+                self.timeline.unanswered()
             return
         self._success.labels(finish_reason or "none").inc()
-        self._e2e.observe(seconds)
-        self._cache_outcomes.labels(cache.value).inc()
+        self.e2e.observe(seconds)
+        self.answers.labels(cache.value).inc()
+        self.timeline.answered(cache, seconds)
+        if cache in HITS:
+            self.saved_tokens.labels(cache.value).inc(tokens)
 
     def stepped(self, stats: EngineStats) -> None:
         """Statistics after a step; told again, the same step counts once."""
         if stats.steps == self._seen_step:
             return
         self._seen_step = stats.steps
+        self.timeline.level(stats.running, self.queue()[0])
         if stats.decode_rows:
-            self._batch.observe(stats.decode_rows)
+            self.batch.observe(stats.decode_rows)
             self._steps += 1
             self._rows += stats.decode_rows
+            self.timeline.stepped(stats.decode_rows)
 
     def watch(self, core: SchedulerCore, backend: Backend) -> None:
         """Read queue and engine whenever metrics are asked for."""
+        self.queue = lambda: (core.waiting, int(core.waiting_tokens))
         self.registry.register(_Live(core, backend))
 
     def render(self) -> bytes:
@@ -186,6 +216,9 @@ class _Live(Collector):
         yield _gauge("num_requests_running", "Sequences in the engine's slots", stats.running)
         yield _gauge("num_requests_waiting", "Requests that wait for a slot", core.waiting)
         yield _gauge("queued_tokens", "Estimated cost of the waiting requests in tokens", core.waiting_tokens)
+        yield _gauge("queue_max_requests", "Requests that may wait", core.limits.max_requests)
+        yield _gauge("queue_max_tokens", "Estimated cost that may wait, in tokens", core.limits.max_tokens)
+        yield _gauge("engine_slots", "Sequences that the engine decodes at once", core.shape.slots)
         yield _gauge("kv_cache_usage_perc", "Share of KV blocks in use, 0 to 1", _share(stats))
         yield _counter("num_preemptions", "Running sequences that were paused", stats.preemptions)
         yield _counter("prefill_tokens", "Prompt tokens computed", stats.prefill_tokens)

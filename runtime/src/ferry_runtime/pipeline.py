@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
 
 from ferry_api.runtime_config import BatchingConfig, BatchingMode, HotConfig
 from ferry_runtime.cache.contract import AnswerCache
@@ -17,13 +18,15 @@ from ferry_runtime.errors import DeadlineExceeded, FerryError, ShuttingDown, Sto
 from ferry_runtime.generation import Answer, CacheInfo, CacheOutcome, ChoiceDelta, GenerationRequest
 from ferry_runtime.metrics import Metrics, Outcome
 from ferry_runtime.scheduling.admission import QueueLimits, RejectReason
-from ferry_runtime.scheduling.answer import ScheduledAnswer
 from ferry_runtime.scheduling.core import SchedulerCore
 from ferry_runtime.scheduling.queue import Handicap, by_score
 from ferry_runtime.scheduling.room import EngineRoom
 from ferry_runtime.scheduling.scheduler import Pausable, Scheduler
 from ferry_runtime.scheduling.shape import BatchShape, KvMemory
 from ferry_runtime.scheduling.shaping import AdaptiveShaping, FixedShaping, Shaping
+
+if TYPE_CHECKING:
+    from ferry_runtime.tracing.spans import Tracing
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +44,7 @@ class ServingPipeline:
         cache: AnswerCache | None = None,
         policy: Handicap = by_score,
         clock: Callable[[], float] = time.monotonic,
+        tracing: Tracing | None = None,
     ) -> None:
         """``cache`` None: every request is generated. ``policy`` orders the queue."""
         self._backend = backend
@@ -48,6 +52,7 @@ class ServingPipeline:
         self._metrics = metrics
         self._cache = cache
         self._clock = clock
+        self._tracing = tracing
         self._core = SchedulerCore(_limits(hot), _shaping(batching, batching.max_batch_size), policy=policy)
         self._scheduler = Scheduler(backend, self._core, metrics, clock)
         self._fitted: ModelInfo | None = None
@@ -78,7 +83,9 @@ class ServingPipeline:
         return _CountedAnswer(
             answer,
             request.n,
-            lambda outcome, reason: self._close(request, answer.cache.outcome, outcome, reason),
+            lambda outcome, reason, tokens: self._close(
+                request, answer.cache.outcome, outcome, reason, tokens
+            ),
         )
 
     def refuse(self, error: FerryError) -> None:
@@ -109,6 +116,14 @@ class ServingPipeline:
     async def _answer(self, request: GenerationRequest) -> Answer:
         if self._cache is None:
             return self._generate(request)
+        if self._tracing is None:
+            return await self._look_up(request, self._cache)
+        with self._tracing.cache() as lookup:
+            answer = await self._look_up(request, self._cache)
+            lookup.found(answer.cache)
+            return answer
+
+    async def _look_up(self, request: GenerationRequest, cache: AnswerCache) -> Answer:
         generated: list[Answer] = []
 
         async def generate(wanted: GenerationRequest) -> Answer:
@@ -116,7 +131,7 @@ class ServingPipeline:
             return generated[-1]
 
         try:
-            return await self._cache.answer(request, generate)
+            return await cache.answer(request, generate)
         except StoreError:
             _log.warning("the cache failed; generating", extra={"request_id": request.id})
         except FerryError:
@@ -128,25 +143,37 @@ class ServingPipeline:
             )
         return generated[-1] if generated else self._generate(request)
 
-    def _generate(self, request: GenerationRequest) -> ScheduledAnswer:
+    def _generate(self, request: GenerationRequest) -> Answer:
         if self._ended is not None:
             raise self._ended
         if self._backend.state is EngineState.READY and self._backend.info is not self._fitted:
             self._fit_engine(self._backend.info)
-        return self._scheduler.submit(request)
+        answer = self._scheduler.submit(request)
+        return answer if self._tracing is None else self._tracing.generation(answer, request)
 
     def _close(
-        self, request: GenerationRequest, cache: CacheOutcome, outcome: Outcome, reason: FinishReason | None
+        self,
+        request: GenerationRequest,
+        cache: CacheOutcome,
+        outcome: Outcome,
+        reason: FinishReason | None,
+        tokens: int = 0,
     ) -> None:
         self._open -= 1
         if self._open == 0:
             self._idle.set()
-        self._count(request, cache, outcome, reason)
+        self._count(request, cache, outcome, reason, tokens)
 
     def _count(
-        self, request: GenerationRequest, cache: CacheOutcome, outcome: Outcome, reason: FinishReason | None
+        self,
+        request: GenerationRequest,
+        cache: CacheOutcome,
+        outcome: Outcome,
+        reason: FinishReason | None,
+        tokens: int = 0,
     ) -> None:
-        self._metrics.request_ended(request.route, outcome, self._clock() - request.arrival, cache, reason)
+        seconds = self._clock() - request.arrival
+        self._metrics.request_ended(request.route, outcome, seconds, cache, reason, tokens=tokens)
 
     def _fit_engine(self, info: ModelInfo) -> None:
         """What the engine really has is known once it is loaded, and may be less after a restart."""
@@ -163,13 +190,15 @@ class _CountedAnswer:
     """The answer as the API reads it. Its end, whatever it is, is counted once."""
 
     def __init__(
-        self, answer: Answer, choices: int, ended: Callable[[Outcome, FinishReason | None], None]
+        self, answer: Answer, choices: int, ended: Callable[[Outcome, FinishReason | None, int], None]
     ) -> None:
+        """``ended`` gets the outcome, the first choice's finish reason and the tokens of all choices."""
         self._answer = answer
         self._items = aiter(answer)
         self._open = choices
         self._ended = ended
         self._counted = False
+        self._tokens = 0
         self._finish_reason: FinishReason | None = None
 
     @property
@@ -187,6 +216,7 @@ class _CountedAnswer:
         except Exception as error:
             self._count(_outcome(error, admitted=True))
             raise
+        self._tokens += len(item.delta.token_ids)
         if item.delta.finish_reason is not None:
             self._open -= 1
             if item.index == 0:
@@ -203,7 +233,7 @@ class _CountedAnswer:
     def _count(self, outcome: Outcome) -> None:
         if not self._counted:
             self._counted = True
-            self._ended(outcome, self._finish_reason)
+            self._ended(outcome, self._finish_reason, self._tokens)
 
 
 def _outcome(error: BaseException, *, admitted: bool) -> Outcome:

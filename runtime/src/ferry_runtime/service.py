@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
@@ -32,6 +33,9 @@ from ferry_runtime.settings import Secrets
 from ferry_runtime.startup import DeferredBackend, StartingLifecycle, describe
 from ferry_runtime.text.model import TextModel
 
+if TYPE_CHECKING:
+    from ferry_runtime.tracing.spans import Tracing
+
 logger = logging.getLogger(__name__)
 
 # A stage's words and its fraction from 0 to 1, None where that is not known.
@@ -54,6 +58,8 @@ class Surroundings:
     store: StoreChoice
     namespace: str = ""  # of the resource: keeps services apart that share a store
     local: bool = False
+    tracing: Tracing | None = None  # stopped with the service
+    path_prefix: str = ""  # see `settings.path_prefix`
 
 
 class Service:
@@ -87,6 +93,7 @@ class Service:
             hot=live.config.hot,
             metrics=self.metrics,
             cache=self.caching.cache,
+            tracing=around.tracing,
         )
         self.lifecycle = StartingLifecycle(
             self.backend, self.pipeline, lambda: self._live.config.hot.drain_timeout_seconds
@@ -118,6 +125,8 @@ class Service:
         await self.pipeline.stop()
         await self.caching.stop()
         await asyncio.gather(self.backend.stop(), self.embedder.stop())
+        if self._around.tracing is not None:
+            await self._around.tracing.stop()
 
     def _served_model(self) -> ServedModel | None:
         """What answers, for the cache's identity; None until it is loaded. While the engine is being
@@ -176,11 +185,14 @@ class Service:
                 lifecycle=self.lifecycle,
                 auth=self._auth(),
                 registry=self.metrics.registry,
+                metrics=self.metrics,
                 embedder=TextEmbedder(self.embedder),
                 store_status=self.caching.status,
                 cache=lambda: self.caching.cache.control if self.config.hot.cache.enabled else None,
                 batch_size=lambda: self.metrics.mean_batch_size,
                 config_problem=lambda: self._live.problem,
+                tracing=self._around.tracing,
+                path_prefix=self._around.path_prefix,
             )
         )
 

@@ -22,6 +22,7 @@ from ferry_runtime.store.address import StoreAddress
 Environment = Mapping[str, str]
 
 _SECRET_BYTES = 16_384
+_PATH_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ _OTHER_VARIABLES = frozenset(
         "FERRY_LOG_FORMAT",
         "FERRY_LOG_LEVEL",
         "FERRY_COMMIT",
+        "FERRY_PATH_PREFIX",
         pod_layout.ENV_API_KEYS_DIR,
         pod_layout.ENV_ADMIN_KEYS_DIR,
         pod_layout.ENV_UPSTREAM_KEY_FILE,
@@ -169,6 +171,19 @@ def config_from_environment(environment: Environment) -> RuntimeConfig:
         "hot": {"cache": {"enabled": True}},  # as in a manifest that does not mention it
     }
     return RuntimeConfig.model_validate(overridden(document, environment))
+
+
+def path_prefix(environment: Environment) -> str:
+    """FERRY_PATH_PREFIX: what a proxy in front leaves before our paths, without a slash at its end.
+
+    Raises ConfigurationError for what no path begins with.
+    """
+    text = environment.get("FERRY_PATH_PREFIX", "").strip().rstrip("/")
+    if text and not _PATH_PREFIX.fullmatch(text):
+        raise ConfigurationError(
+            "FERRY_PATH_PREFIX must be a path such as /team-a/smollm2: letters, digits, - . _ ~ and /."
+        )
+    return text
 
 
 def unknown_variables(environment: Environment) -> list[str]:

@@ -1,8 +1,9 @@
-"""Builds a Kubernetes control plane from Go modules, once per version, and says where it lies.
+"""Builds Kubernetes and the tools around it from Go modules, once per version, and says where they lie.
 
-The tests need a real API server; the modules in `e2e/cluster/go.mod` are all it takes. A cold build takes six
-to fifteen minutes on two cores, so the result is kept in the user's cache folder, keyed by what went into it.
-Run as a script it builds and prints the folder.
+The operator's tests need a real API server, the end-to-end tests a whole node; the modules below
+`e2e/cluster` are all it takes. A cold build takes six to fifteen minutes on two cores, so each executable is
+kept in the user's cache folder, keyed by what went into it; a build that was cut short goes on where it was.
+Run as a script it builds and prints the folder; with `node`, everything that the end-to-end tests need.
 """
 
 from __future__ import annotations
@@ -19,8 +20,15 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 MODULE = Path(__file__).resolve().parents[3] / "e2e" / "cluster"
-KUBERNETES_COMMANDS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+NODE = ("kubeadm", "kubelet", "kube-proxy")
 ETCD = "go.etcd.io/etcd/server/v3"
+TOOLS = {
+    "helm": "helm.sh/helm/v4/cmd/helm",
+    "kind": "sigs.k8s.io/kind",
+    "coredns": "github.com/coredns/coredns",
+}
+"""Each has a module of its own beside the cluster's, since their dependencies differ in version."""
 VARIABLE = "FERRY_CLUSTER_BINARIES"
 """Names a folder that already holds the binaries (kind's, a distribution's); nothing is built then."""
 
@@ -55,44 +63,63 @@ class Binaries:
     def etcd(self) -> Path:
         return self.folder / "etcd"
 
-    def missing(self) -> list[str]:
-        return [name for name in (*KUBERNETES_COMMANDS, "etcd") if not (self.folder / name).is_file()]
+    def missing(self, *more: str) -> list[str]:
+        return [name for name in (*CONTROL_PLANE, "etcd", *more) if not (self.folder / name).is_file()]
 
 
 def binaries() -> Binaries:
     """The control plane's binaries, built now if this machine has not built this version before."""
+    return _built()
+
+
+def node_binaries() -> Binaries:
+    """The control plane's binaries with what a node runs besides: kubeadm, kubelet, kube-proxy."""
+    return _built(*NODE)
+
+
+def _built(*more: str) -> Binaries:
     given = os.environ.get(VARIABLE)
     if given:
         found = Binaries(Path(given))
-        if found.missing():
-            raise BuildFailed(f"{VARIABLE}={given} lacks {', '.join(found.missing())}")
+        if found.missing(*more):
+            raise BuildFailed(f"{VARIABLE}={given} lacks {', '.join(found.missing(*more))}")
         return found
-    root = user_cache_path("ferry") / "cluster-binaries"
-    root.mkdir(parents=True, exist_ok=True)
-    target = Binaries(root / f"{_kubernetes_version()}-{_inputs_digest()}")
+    root = _root()
+    target = Binaries(root / f"{kubernetes_version()}-{_inputs_digest()}")
     with FileLock(root / ".lock"):
-        if target.missing():
-            _build(target.folder)
+        missing = target.missing(*more)
+        if missing:
+            _build(target.folder, missing)
     return target
 
 
 def helm() -> Path:
     """The helm executable, built now if this machine has not built this version before."""
-    given = os.environ.get("FERRY_HELM")
+    return tool("helm")
+
+
+def tool(name: str) -> Path:
+    """One of `TOOLS`; FERRY_<NAME> names a ready executable instead."""
+    given = os.environ.get(f"FERRY_{name.upper()}")
     if given:
         return Path(given)
-    root = user_cache_path("ferry") / "cluster-binaries"
-    root.mkdir(parents=True, exist_ok=True)
-    module = MODULE / "helm"
+    root = _root()
+    module = MODULE / name
     digest = hashlib.sha256((module / "go.sum").read_bytes()).hexdigest()[:12]
-    executable = root / f"helm-{digest}"
-    with FileLock(root / ".helm-lock"):
-        if not executable.is_file():
-            _compile(executable, "helm.sh/helm/v4/cmd/helm", module, "-s -w")
+    executable = root / f"{name}-{digest}"
+    with FileLock(root / f".{name}-lock"):
+        _compile(executable, TOOLS[name], module, "-s -w")
     return executable
 
 
-def _kubernetes_version() -> str:
+def _root() -> Path:
+    root = user_cache_path("ferry") / "cluster-binaries"
+    root.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def kubernetes_version() -> str:
+    """As tags name it: v1.34.2."""
     for line in (MODULE / "go.mod").read_text().splitlines():
         words = line.split()
         if words[:1] == ["k8s.io/kubernetes"]:
@@ -104,13 +131,13 @@ def _inputs_digest() -> str:
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum"):
         digest.update((MODULE / name).read_bytes())
-    digest.update(repr((KUBERNETES_COMMANDS, _linker_flags())).encode())
+    digest.update(_linker_flags().encode())
     return digest.hexdigest()[:12]
 
 
 def _linker_flags() -> str:
     """Clients parse the server's version, which a plain `go build` leaves at v0.0.0."""
-    version = _kubernetes_version()
+    version = kubernetes_version()
     major, minor, _patch = version.removeprefix("v").split(".")
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -124,15 +151,11 @@ def _go() -> str:
     return found
 
 
-def _build(folder: Path) -> None:
-    work = folder.with_name(folder.name + ".building")
-    work.mkdir(exist_ok=True)
-    print(f"Building a Kubernetes control plane in {folder} (a quarter of an hour, once) …", file=sys.stderr)  # noqa: T201
-    for name in KUBERNETES_COMMANDS:
-        _compile(work / name, f"k8s.io/kubernetes/cmd/{name}")
-    _compile(work / "etcd", ETCD)
-    shutil.rmtree(folder, ignore_errors=True)
-    work.rename(folder)
+def _build(folder: Path, missing: list[str]) -> None:
+    folder.mkdir(exist_ok=True)
+    print(f"Building {', '.join(missing)} in {folder} (a quarter of an hour, once) …", file=sys.stderr)  # noqa: T201
+    for name in missing:
+        _compile(folder / name, ETCD if name == "etcd" else f"k8s.io/kubernetes/cmd/{name}")
 
 
 def _compile(output: Path, package: str, module: Path = MODULE, flags: str | None = None) -> None:
@@ -148,5 +171,13 @@ def _compile(output: Path, package: str, module: Path = MODULE, flags: str | Non
     partial.rename(output)
 
 
+def main(arguments: list[str]) -> None:
+    """Build ahead of the tests, so that theirs is not the time that it takes."""
+    whole = arguments == ["node"]
+    print((node_binaries() if whole else binaries()).folder)  # noqa: T201
+    for name in TOOLS if whole else ():
+        print(tool(name))  # noqa: T201
+
+
 if __name__ == "__main__":
-    print(binaries().folder)  # noqa: T201
+    main(sys.argv[1:])

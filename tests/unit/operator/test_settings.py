@@ -40,3 +40,14 @@ def test_a_mistake_names_the_variable(name, value):
 def test_an_empty_variable_is_an_unset_one():
     settings = from_environment({"FERRY_SCOPE": "cluster", "FERRY_RUNTIME_ROLLOUT": "", "FERRY_WORKERS": ""})
     assert settings.rollout is Rollout.ON_CHANGE
+
+
+def test_labels_for_service_monitors_are_pairs():
+    given = {"FERRY_SCOPE": "cluster", "FERRY_SERVICE_MONITOR_LABELS": "release=kps, example.com/team=a"}
+    assert from_environment(given).monitor_labels == {"release": "kps", "example.com/team": "a"}
+
+
+@pytest.mark.parametrize("text", ["release", "=a", "a b=c", "release=not a value"])
+def test_what_is_no_label_is_refused_by_name(text):
+    with pytest.raises(InvalidSettings, match="FERRY_SERVICE_MONITOR_LABELS"):
+        from_environment({"FERRY_SCOPE": "cluster", "FERRY_SERVICE_MONITOR_LABELS": text})

@@ -12,6 +12,8 @@ from ferry_operator.plan.model import Manifest, Planned
 _PORT = 80
 _PUBLIC = (("/v1", "Prefix"), ("/generate", "Exact"))
 """What is reachable from outside the cluster; the admin's routes and the metrics are not."""
+_JOB = "ferry-runtime"
+"""What the alerts and dashboards of the chart call the runtime's targets."""
 
 
 def build(inputs: Inputs) -> tuple[Planned, ...]:
@@ -105,8 +107,18 @@ def _http_route(inputs: Inputs) -> Manifest:
 
 def _service_monitor(inputs: Inputs) -> Manifest:
     manifest = inputs.manifest(SERVICE_MONITOR, names.service(inputs.name), Component.RUNTIME)
+    own = manifest["metadata"]["labels"]
+    manifest["metadata"]["labels"] = {**inputs.defaults.monitor_labels, **own}
     manifest["spec"] = {
         "selector": {"matchLabels": labels.selector(inputs.name, Component.RUNTIME)},
-        "endpoints": [{"port": "http", "path": "/metrics"}],
+        # One job for all services, so that one set of rules and dashboards serves them: the label
+        # `service` tells them apart.
+        "endpoints": [
+            {
+                "port": "http",
+                "path": "/metrics",
+                "relabelings": [{"targetLabel": "job", "replacement": _JOB}],
+            }
+        ],
     }
     return manifest

@@ -31,6 +31,8 @@ class Defaults:
     redis_image: str
     cluster_domain: str = "cluster.local"
     immediate_rollout: bool = False
+    monitor_labels: Mapping[str, str] = field(default_factory=dict)
+    """For ServiceMonitors, besides our own."""
 
 
 @dataclass(frozen=True)

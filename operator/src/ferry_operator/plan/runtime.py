@@ -116,7 +116,7 @@ def _container(inputs: Inputs, used: Sequence[Mount], image: str) -> Manifest:
     container: Manifest = {
         "name": Component.RUNTIME.value,
         "image": image,
-        "command": ["ferry"],
+        # No command: the image's own entry point puts a first process before `ferry` that takes in orphans.
         "args": ["serve", "--config", layout.CONFIG_FOLDER, *spec.engine.args],
         "env": _environment(inputs, used),
         "ports": [{"name": "http", "containerPort": layout.HTTP_PORT, "protocol": "TCP"}],

@@ -10,13 +10,11 @@ from ferry_runtime.api.context import RequestContext
 from ferry_runtime.api.errors import ClientDisconnected, error_answer
 from ferry_runtime.api.recent import RecentRequest, preview
 from ferry_runtime.api.services import Services
-from ferry_runtime.generation import CacheInfo, CacheOutcome, GenerationRequest
-
-_CACHED = frozenset({CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.COALESCED})
+from ferry_runtime.generation import HITS, CacheInfo, GenerationRequest
 
 
 def is_cached(cache: CacheInfo) -> bool:
-    return cache.outcome in _CACHED
+    return cache.outcome in HITS
 
 
 class Account:
@@ -37,21 +35,22 @@ class Account:
         self._closed = False
 
     def succeeded(self, cache: CacheInfo, output_tokens: int) -> None:
-        if self._close("ok", cache, output_tokens):
-            self._services.summary.answered(self.latency_ms, cache.outcome)
+        latency_ms = self.latency_ms
+        if self._close("ok", cache, output_tokens, latency_ms):
+            self._services.summary.answered(latency_ms, cache.outcome)
 
     def ended_by(self, error: BaseException, cache: CacheInfo, output_tokens: int) -> None:
         if isinstance(error, ClientDisconnected | asyncio.CancelledError | GeneratorExit):
-            if self._close("cancelled", cache, output_tokens):
+            if self._close("cancelled", cache, output_tokens, self.latency_ms):
                 self._services.summary.cancelled()
-        elif self._close(_code(error), cache, output_tokens):
+        elif self._close(_code(error), cache, output_tokens, self.latency_ms):
             self._services.summary.failed()
 
     @property
     def latency_ms(self) -> float:
         return (time.monotonic() - self._context.started) * 1000
 
-    def _close(self, outcome: str, cache: CacheInfo, output_tokens: int) -> bool:
+    def _close(self, outcome: str, cache: CacheInfo, output_tokens: int, latency_ms: float) -> bool:
         if self._closed:
             return False
         self._closed = True
@@ -76,8 +75,10 @@ class Account:
                 cached=is_cached(cache),
                 input_tokens=input_tokens,
                 output_tokens=output_tokens,
-                latency_ms=round(self.latency_ms, 3),
+                latency_ms=round(latency_ms, 3),
                 stream=self._stream,
+                entry=cache.entry_id,
+                similarity=cache.similarity,
             )
         )
         return True

@@ -13,9 +13,11 @@ from ferry_runtime.api.errors import error_answer
 from ferry_runtime.api.httpmetrics import HttpMetrics
 from ferry_runtime.api.observe import Observe
 from ferry_runtime.api.openapi import Documented
+from ferry_runtime.api.prefix import PathPrefix
 from ferry_runtime.api.routes.cache import cache_router
 from ferry_runtime.api.routes.chat import chat_router
 from ferry_runtime.api.routes.completions import completions_router
+from ferry_runtime.api.routes.dashboard import dashboard_router
 from ferry_runtime.api.routes.docs import docs_router
 from ferry_runtime.api.routes.embeddings import embeddings_router
 from ferry_runtime.api.routes.generate import generate_router
@@ -41,6 +43,7 @@ ROUTERS: tuple[RouterFactory, ...] = (
     metrics_router,
     cache_router,
     docs_router,
+    dashboard_router,
 )
 
 
@@ -66,13 +69,15 @@ def create_app(services: Services) -> FastAPI:
     app.add_exception_handler(HTTPException, _answer)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_middleware(Guard, policy=services.auth)
-    # Added last, so it is the outermost.
     app.add_middleware(
         Observe,
         routes=routes,
-        metrics=HttpMetrics(services.registry),
+        metrics=HttpMetrics(services.registry, lambda: services.lifecycle.ready),
         draining=lambda: services.lifecycle.draining,
+        tracing=services.tracing,
     )
+    # Added last, so it is the outermost: whoever reads a path reads it without the prefix.
+    app.add_middleware(PathPrefix, prefix=services.path_prefix)
     return app
 
 

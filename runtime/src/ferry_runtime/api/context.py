@@ -6,12 +6,15 @@ import time
 import uuid
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
 from ferry_runtime.api.auth.principal import NOBODY, Principal
 from ferry_runtime.api.routing import RouteMatch
+
+if TYPE_CHECKING:
+    from ferry_runtime.tracing.spans import Served
 
 SCOPE_KEY = "ferry.context"
 
@@ -28,6 +31,7 @@ class RequestContext:
     started: float = field(default_factory=time.monotonic)
     principal: Principal = NOBODY
     status: int = 0  # 0: nothing was answered
+    trace: Served | None = None  # its span, where it is traced
     body_bytes: int = 0  # of the request, as far as it was read
     extra: dict[str, Any] = field(default_factory=dict)  # for the log line: counts and names, no text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -9,7 +11,9 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 
 
 class HttpMetrics:
-    def __init__(self, registry: CollectorRegistry) -> None:
+    """``ready``: what /readyz answers."""
+
+    def __init__(self, registry: CollectorRegistry, ready: Callable[[], bool]) -> None:
         self._requests = Counter(
             "ferry_http_requests",
             "HTTP requests answered, by route template.",
@@ -24,6 +28,7 @@ class HttpMetrics:
             registry=registry,
         )
         self._open = Gauge("ferry_http_requests_open", "HTTP requests being served.", registry=registry)
+        Gauge("ferry_ready", "1 while /readyz answers 200.", registry=registry).set_function(ready)
 
     def opened(self) -> None:
         self._open.inc()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -16,6 +17,9 @@ from ferry_runtime.api.memory import LARGE_BODY, Trimmer
 from ferry_runtime.api.routing import RouteTable
 from ferry_runtime.logs import bind_request
 
+if TYPE_CHECKING:
+    from ferry_runtime.tracing.spans import Tracing
+
 logger = logging.getLogger(__name__)
 
 _PROBES = frozenset({"/livez", "/readyz", "/metrics"})
@@ -25,12 +29,19 @@ class Observe:
     """Pure ASGI on purpose: Starlette's BaseHTTPMiddleware would hide disconnects from the routes."""
 
     def __init__(
-        self, app: ASGIApp, *, routes: RouteTable, metrics: HttpMetrics, draining: Callable[[], bool]
+        self,
+        app: ASGIApp,
+        *,
+        routes: RouteTable,
+        metrics: HttpMetrics,
+        draining: Callable[[], bool],
+        tracing: Tracing | None = None,
     ) -> None:
         self._app = app
         self._routes = routes
         self._metrics = metrics
         self._draining = draining
+        self._tracing = tracing
         self._trimmer = Trimmer()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,6 +50,17 @@ class Observe:
             return
         context = RequestContext(self._routes.match(scope))
         scope[SCOPE_KEY] = context
+        if self._tracing is None or context.route in _PROBES:
+            await self._serve(context, scope, receive, send)
+            return
+        with self._tracing.serving(scope["method"], context.route, scope["headers"]) as served:
+            context.trace, context.extra["trace_id"] = served, served.trace_id
+            try:
+                await self._serve(context, scope, receive, send)
+            finally:
+                served.ended(context.id, context.status, context.extra.get("outcome"))
+
+    async def _serve(self, context: RequestContext, scope: Scope, receive: Receive, send: Send) -> None:
         self._metrics.opened()
 
         async def observed(message: Message) -> None:
@@ -59,6 +81,8 @@ class Observe:
 
     def _headers(self, context: RequestContext) -> list[tuple[bytes, bytes]]:
         headers = [(b"x-request-id", context.id.encode())]
+        if context.trace is not None:
+            headers.append((b"traceresponse", context.trace.header))
         if self._draining():
             headers.append((b"connection", b"close"))
         return headers

@@ -81,6 +81,7 @@ def generation_request(
         cache_control=_directives(request),
         cache_threshold=_threshold(request),
         unknown_fields=not_understood(fields),
+        trace_headers=context.trace.outgoing if context.trace is not None else {},
     )
 
 

@@ -24,6 +24,8 @@ class RecentRequest(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int
     latency_ms: float
     stream: bool = False
+    entry: str | None = None  # of the cache: the one that answered, or that keeps this answer
+    similarity: float | None = None
 
 
 class RecentRequestList(msgspec.Struct, frozen=True):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections import deque
 
 import msgspec
 
-from ferry_runtime.generation import CacheOutcome
-
-_HITS = frozenset({CacheOutcome.EXACT, CacheOutcome.SEMANTIC, CacheOutcome.COALESCED})
+from ferry_runtime.generation import HITS, CacheOutcome
+from ferry_runtime.windows import Window
 
 
 class MetricsSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +21,9 @@ class MetricsSummary(msgspec.Struct, frozen=True, kw_only=True):
     cache_misses: int
     cache_hit_rate: float
     avg_latency_ms: float
+    p50_latency_ms: float
     p95_latency_ms: float
+    p99_latency_ms: float
     avg_batch_size: float
     uptime_seconds: float
     window: int
@@ -35,13 +34,13 @@ class Summary:
 
     def __init__(self, window: int = 1024) -> None:
         self.started = time.monotonic()
-        self._latencies: deque[float] = deque(maxlen=window)
+        self.latencies = Window(window)
         self._answered = self._hits = self._misses = self._failed = self._cancelled = 0
 
     def answered(self, latency_ms: float, cache: CacheOutcome) -> None:
-        self._latencies.append(latency_ms)
+        self.latencies.add(latency_ms)
         self._answered += 1
-        self._hits += cache in _HITS
+        self._hits += cache in HITS
         self._misses += cache is CacheOutcome.MISS
 
     def failed(self) -> None:
@@ -52,8 +51,7 @@ class Summary:
 
     def snapshot(self, batch_size: float) -> MetricsSummary:
         lookups = self._hits + self._misses
-        ordered = sorted(self._latencies)
-        count = len(ordered)
+        latency = self.latencies.spread()
         return MetricsSummary(
             total_requests=self._answered + self._failed + self._cancelled,
             failed_requests=self._failed,
@@ -61,9 +59,11 @@ class Summary:
             cache_hits=self._hits,
             cache_misses=self._misses,
             cache_hit_rate=self._hits / lookups if lookups else 0.0,
-            avg_latency_ms=sum(ordered) / count if count else 0.0,
-            p95_latency_ms=ordered[math.ceil(0.95 * count) - 1] if count else 0.0,
+            avg_latency_ms=latency.mean,
+            p50_latency_ms=latency.p50,
+            p95_latency_ms=latency.p95,
+            p99_latency_ms=latency.p99,
             avg_batch_size=batch_size,
             uptime_seconds=time.monotonic() - self.started,
-            window=count,
+            window=latency.count,
         )

@@ -7,16 +7,18 @@ from collections.abc import AsyncIterator
 from ferry_runtime.cache.contract import Reprioritised
 from ferry_runtime.cache.entry import Entry
 from ferry_runtime.cache.recording import replay
+from ferry_runtime.cache.tiers import Candidate
 from ferry_runtime.generation import Answer, CacheInfo, CacheOutcome, ChoiceDelta
 
 
 class ReplayAnswer:
-    """A stored answer under the caller's own request id."""
+    """A stored answer under the caller's own request id. ``score``: the verifier's, of a semantic hit."""
 
-    def __init__(self, entry: Entry, request_id: str, info: CacheInfo) -> None:
+    def __init__(self, entry: Entry, request_id: str, info: CacheInfo, score: float | None = None) -> None:
         self._entry = entry
         self._request_id = request_id
         self._info = info
+        self.score = score
 
     @property
     def cache(self) -> CacheInfo:
@@ -34,14 +36,16 @@ class ReplayAnswer:
         """Nothing runs."""
 
 
-def hit(entry: Entry, request_id: str, now: float, similarity: float | None = None) -> ReplayAnswer:
+def hit(entry: Entry, request_id: str, now: float, found: Candidate | None = None) -> ReplayAnswer:
+    """``found``: how the semantic tier came by the entry."""
+    similarity = found.similarity if found is not None else None
     info = CacheInfo(
         outcome=CacheOutcome.EXACT if similarity is None else CacheOutcome.SEMANTIC,
         similarity=similarity,
         entry_id=entry.id,
         age_seconds=max(0.0, now - entry.created),
     )
-    return ReplayAnswer(entry, request_id, info)
+    return ReplayAnswer(entry, request_id, info, found.score if found is not None else None)
 
 
 class Labelled:

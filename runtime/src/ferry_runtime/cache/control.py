@@ -16,6 +16,7 @@ from typing import Any
 from ferry_runtime.cache.entry import Entry
 from ferry_runtime.cache.layer import CacheLayer
 from ferry_runtime.cache.messages import Scope
+from ferry_runtime.cache.semantic.judged import Judged
 from ferry_runtime.errors import InvalidRequest, StoreError, StoreUnavailable
 
 
@@ -81,9 +82,19 @@ class CacheControl:
                 "verdicts": metrics.by_labels(metrics.shadow),
                 "wrongRate": self._layer.shadow.wrong_rate(),
             },
+            "labels": {
+                "entries": len(tiers.labels) if tiers.labels is not None else 0,
+                "found": metrics.by_labels(metrics.labels),
+                "decisions": metrics.by_labels(metrics.learned),
+            },
             "coalesced": metrics.value(metrics.coalesced),
             "writes": metrics.by_labels(metrics.writes),
         }
+
+    def judged(self) -> list[Judged]:
+        """The latest questions that were near a stored one, newest first. Shows prompts: for admins."""
+        semantic = self._layer.semantic
+        return semantic.judged() if semantic is not None else []
 
     async def entry(self, entry_id: str, caller: Caller) -> dict[str, Any]:
         """JSON for GET /cache/entries/{id}. Raises EntryNotFound, StoreUnavailable."""
@@ -122,14 +133,19 @@ class CacheControl:
         return await self.delete(caller)
 
     async def feedback(self, entry_id: str, verdict: str, caller: Caller) -> None:
-        """A wrong answer is evicted everywhere at once. Raises InvalidRequest, EntryNotFound,
-        StoreUnavailable."""
+        """A wrong answer is evicted everywhere at once; either verdict labels the entry, also for when the
+        same question makes it anew. Raises InvalidRequest, EntryNotFound, StoreUnavailable."""
         if verdict not in set(FeedbackVerdict):
             raise InvalidRequest("verdict must be good or wrong.", "verdict")
         entry = await self._find(entry_id, caller)
         self._layer.metrics.feedback.labels(verdict).inc()
-        if verdict == FeedbackVerdict.WRONG:
-            await self._forget(_only(entry))
+        labeller, right = self._layer.labeller, verdict == FeedbackVerdict.GOOD
+        score = labeller.last_score(entry_id)
+        try:
+            if not right:
+                await self._forget(_only(entry))
+        finally:
+            await labeller.told(entry, score, right=right)
 
     async def _find(self, entry_id: str, caller: Caller) -> Entry:
         entry = await self._look_up(entry_id) if _plausible(entry_id) else None

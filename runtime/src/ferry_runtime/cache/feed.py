@@ -44,10 +44,10 @@ class Freshness(Enum):
 
 class Feed:
     """Runs for the life of the process. ``on_entry`` takes an entry and its encoded form, ``on_gone``
-    the id of one that was announced and is not to be had; ``on_restarted`` is awaited when the store has been
-    started anew without what it held; it is told whether this process had followed the old one to its end,
-    and tells which entries the store has again;
-    ``held`` tells when the version of an entry that this process has expires; None: it has none."""
+    the id of one that was announced and is not to be had, ``on_judged`` a label, ours included;
+    ``on_restarted`` is awaited when the store has been started anew without what it held; it is told whether
+    this process had followed the old one to its end, and tells which entries the store has again; ``held``
+    tells when the version of an entry that this process has expires; None: it has none."""
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class Feed:
         on_entry: Callable[[Entry, bytes], None],
         on_gone: Callable[[str], None],
         on_purge: Callable[[messages.Scope], int],
+        on_judged: Callable[[messages.Judged], None],
         on_reconciled: Callable[[set[str], float], None],
         on_restarted: Callable[[bool], Awaitable[set[str]]],
         purges: Callable[[], int],
@@ -68,6 +69,7 @@ class Feed:
         self._on_entry = on_entry
         self._on_gone = on_gone
         self._on_purge = on_purge
+        self._on_judged = on_judged
         self._on_reconciled = on_reconciled
         self._on_restarted = on_restarted
         self._purges = purges
@@ -86,6 +88,10 @@ class Feed:
 
     async def stop(self) -> None:
         await end(self._task)
+
+    def start_over(self) -> None:
+        """The store is another one now: what it holds is compared anew."""
+        self._cursor = None
 
     def freshness(self) -> Freshness:
         """Talking to the store is not enough: a backlog of events may hold an order to forget."""
@@ -155,6 +161,8 @@ class Feed:
             missing = [entry_id for entry_id, expires in register.items() if self._lacks(entry_id, expires)]
             await self._fetch(missing)
         self._on_reconciled(alive, now)
+        if not self.loaded.is_set():
+            await self._remember(cursor)
         self._cursor, self._run_id = cursor, run_id
         self.loaded.set()
 
@@ -169,6 +177,26 @@ class Feed:
         while events := await self._store.events(at, 0.001, _EVENTS):
             await self._apply(events)
             at = events[-1].position
+
+    async def _remember(self, cursor: str) -> None:
+        """Labels that other replicas, or this one's earlier life, have told: as far back as the stream goes.
+        What an order to forget has covered since they were told is left out."""
+        labels: dict[str, list[messages.Judged]] = {}
+        position = "0-0"
+        while _order(position) < _order(cursor):
+            events = await self._store.events(position, 0.0, _EVENTS)
+            if not events:
+                break
+            position = events[-1].position
+            for event in events:
+                judged = messages.decode_judged(event.data) if event.kind == "label" else None
+                scope = messages.decode_scope(event.data) if event.kind == "purge" else None
+                if judged is not None and _order(event.position) <= _order(cursor):
+                    labels.setdefault(judged.id, []).append(judged)
+                elif scope is not None:
+                    labels = {key: told for key, told in labels.items() if not _covers(scope, told[0])}
+        for judged in (judged for told in labels.values() for judged in told):
+            self._on_judged(judged)
 
     def _lacks(self, entry_id: str, expires: float) -> bool:
         """An answer that was judged wrong and made again has the same id, and another expiry."""
@@ -190,6 +218,10 @@ class Feed:
                     await self._fetch(wanted)
                     wanted = []
                     self._on_purge(scope)
+            elif event.kind == "label":
+                judged = messages.decode_judged(event.data)
+                if judged is not None:
+                    self._on_judged(judged)
         await self._fetch(wanted)
 
     async def _fetch(self, entry_ids: Sequence[str]) -> None:
@@ -235,6 +267,10 @@ class Feed:
             behind = time.monotonic() - self._caught_up
             self._cut_off = isinstance(error, StoreUnavailable) and behind <= _FOLLOWING
             log.warning("cache: changes at store %s are lost: %s", self._store.address.label, error)
+
+
+def _covers(scope: messages.Scope, judged: messages.Judged) -> bool:
+    return scope.covers(entry_id=judged.id, tenant=judged.owner, model=judged.model)
 
 
 def _order(position: str) -> tuple[int, int]:

@@ -26,7 +26,7 @@ REQUEST_PARTITION = frozenset({"prompt_text", "user_text"})  # the prompt around
 # body's stream, stream_options, user and metadata end before a GenerationRequest exists.
 REQUEST_OUT = frozenset(
     {"id", "arrival", "queued_since", "route", "priority", "timeout", "temperature_omitted"}
-    | {"cache_control", "cache_threshold", "unknown_fields"}
+    | {"cache_control", "cache_threshold", "unknown_fields", "trace_headers"}
 )
 SAMPLING_IN = frozenset(
     {"max_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty"}

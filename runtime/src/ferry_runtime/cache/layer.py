@@ -17,13 +17,15 @@ from ferry_runtime.cache.entry import Entry
 from ferry_runtime.cache.flight import Flight
 from ferry_runtime.cache.follow import FlightAnswer
 from ferry_runtime.cache.identity import Bypass, Identity, ServedModel, identify
+from ferry_runtime.cache.judging import Judge, Verdict
+from ferry_runtime.cache.labelling import Labeller, Source
 from ferry_runtime.cache.metrics import CacheMetrics
 from ferry_runtime.cache.orders import Orders
 from ferry_runtime.cache.policy import Directives
 from ferry_runtime.cache.publishing import Publisher
 from ferry_runtime.cache.recording import Recorder
 from ferry_runtime.cache.shadow import Shadow
-from ferry_runtime.cache.tiers import Semantic, Tiers
+from ferry_runtime.cache.tiers import Candidate, Semantic, Tiers
 from ferry_runtime.cache.writer import Writer
 from ferry_runtime.errors import NotCached
 from ferry_runtime.generation import Answer, CacheInfo, CacheOutcome, ChoiceDelta, GenerationRequest
@@ -52,6 +54,14 @@ class _Asked:
         return not (self.wish.particular or self.wish.no_store or raised)
 
 
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """``doubtful``: a candidate that may or may not have been right; the answer to come will tell."""
+
+    answer: ReplayAnswer | None = None
+    doubtful: Candidate | None = None
+
+
 class CacheLayer:
     """Implements `AnswerCache`. ``config`` and ``model`` are asked anew for every request: the one
     is reread while serving, the other is unknown until the model is loaded."""
@@ -76,7 +86,9 @@ class CacheLayer:
         self._queue_timeout = queue_timeout
         self._flights: dict[bytes, Flight] = {}
         self.orders = Orders(tiers)
-        self.shadow = Shadow(semantic, metrics, idle)
+        judge = Judge(semantic)
+        self.labeller = Labeller(tiers, metrics, semantic, judge, idle)
+        self.shadow = Shadow(judge, metrics, idle, on_judged=self._judged)
         publisher = Publisher(tiers, semantic, lambda: self._config().max_entries)
         self.writer = Writer(publisher, metrics)
         metrics.waiters.set_function(
@@ -89,9 +101,11 @@ class CacheLayer:
         await self.tiers.start()
         await self.writer.start()
         await self.shadow.start()
+        await self.labeller.start()
 
     async def stop(self) -> None:
         await self.shadow.stop()
+        await self.labeller.stop()
         await self.writer.stop()
         await self.orders.stop()
         if self.semantic is not None:
@@ -110,10 +124,10 @@ class CacheLayer:
             if found is not None:
                 return found
         if asked.wish.only_if_cached:
-            found = await self._look_up(asked)
-            if found is None:
+            looked = await self._look_up(asked)
+            if looked.answer is None:
                 raise NotCached("No cached answer fits this request.")
-            return found
+            return looked.answer
         return await self._fly(asked, generate)
 
     def _ask(self, request: GenerationRequest) -> _Asked | Bypass:
@@ -146,43 +160,43 @@ class CacheLayer:
         same = entry.exact == asked.identity.exact and len(entry.choices) == asked.request.n
         return owned and same and policy.serves_exactly(entry, now, asked.wish.max_age)
 
-    async def _look_up(self, asked: _Asked) -> ReplayAnswer | None:
+    async def _look_up(self, asked: _Asked) -> _Looked:
         """The tiers that cost a wait. Never raises on the cache's own account."""
         now = time.time()
         entry = await self.tiers.fetch(asked.identity.entry_id, now)
         if entry is not None and self._fits_exactly(entry, asked, now):
             self.metrics.lookups.labels("exact", "hit").inc()
-            return hit(entry, asked.request.id, now)
+            return _Looked(hit(entry, asked.request.id, now))
         self.metrics.lookups.labels("exact", "miss").inc()
         return await self._look_up_semantically(asked)
 
-    async def _look_up_semantically(self, asked: _Asked) -> ReplayAnswer | None:
+    async def _look_up_semantically(self, asked: _Asked) -> _Looked:
         if self.semantic is None or not asked.request.user_text:
             self.metrics.skips.labels("no_question").inc()
-            return None
-        found = await self._find(asked, self.semantic)
-        if found is None:
+            return _Looked()
+        looked = await self._find(asked, self.semantic)
+        if looked.answer is None:
             self.metrics.without_hit.inc()
         else:
             self.metrics.without_hit.set(0)
-        return found
+        return looked
 
-    async def _find(self, asked: _Asked, semantic: Semantic) -> ReplayAnswer | None:
+    async def _find(self, asked: _Asked, semantic: Semantic) -> _Looked:
         identity = asked.identity
         if identity.partition is None or identity.question is None:
             self.metrics.skips.labels("no_partition" if semantic.fingerprint else "no_embedder").inc()
-            return None
+            return _Looked()
         found = await semantic.find(
             identity.question, identity.partition, asked.threshold, asked.config.verifier
         )
-        for candidate in found:
+        for candidate in found.accepted:
             now = time.time()
             entry = await self.tiers.fetch(candidate.entry_id, now)
             if entry is not None and self._fits_semantically(entry, asked, now):
                 self.metrics.lookups.labels("semantic", "hit").inc()
-                return hit(entry, asked.request.id, now, candidate.similarity)
+                return _Looked(hit(entry, asked.request.id, now, candidate))
         self.metrics.lookups.labels("semantic", "miss").inc()
-        return None
+        return _Looked(doubtful=found.doubtful)
 
     def _fits_semantically(self, entry: Entry, asked: _Asked, now: float) -> bool:
         owned = asked.config.scope is CacheScope.SHARED or entry.owner == asked.request.tenant
@@ -212,13 +226,16 @@ class CacheLayer:
 
     def _new_flight(self, asked: _Asked, generate: Generate) -> Flight:
         key = asked.identity.exact
+        looked = _Looked()
 
         async def open_answer(request: GenerationRequest) -> Answer:
+            nonlocal looked
             mine = replace(asked, request=request)
-            found = None if asked.wish.no_cache else await self._look_up(mine)
+            looked = _Looked() if asked.wish.no_cache else await self._look_up(mine)
+            found = looked.answer
             if found is not None:
                 if found.cache.outcome is CacheOutcome.SEMANTIC:
-                    self.shadow.served(request, found.entry, generate)
+                    self.shadow.served(request, found.entry, found.score, generate)
                 return found
             kept = None if asked.wish.no_store else asked.identity.entry_id
             info = CacheInfo(outcome=CacheOutcome.MISS, entry_id=kept)
@@ -229,6 +246,8 @@ class CacheLayer:
         def finished(request: GenerationRequest, answer: Answer, log: list[ChoiceDelta]) -> None:
             if answer.cache.outcome is CacheOutcome.MISS and not asked.wish.no_store:
                 self._keep(request, asked, log)
+                if looked.doubtful is not None:
+                    self.labeller.doubted(looked.doubtful, asked.identity.entry_id)
 
         def empty(flight: Flight) -> None:
             if self._flights.get(key) is flight:
@@ -238,6 +257,9 @@ class CacheLayer:
         if not asked.wish.no_store and key not in self._flights:
             self._flights[key] = flight
         return flight
+
+    async def _judged(self, entry: Entry, score: float | None, verdict: Verdict) -> None:
+        await self.labeller.judged(entry, score, verdict, Source.SHADOW)
 
     def _prepare(self, asked: _Asked) -> None:
         """Now that the request is admitted: its vector will be needed once the answer is there."""

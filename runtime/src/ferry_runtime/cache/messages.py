@@ -12,6 +12,17 @@ class Stored(msgspec.Struct, frozen=True, array_like=True):
     id: str
 
 
+class Judged(msgspec.Struct, frozen=True, array_like=True):
+    """Somebody found whether an entry's answer fitted a question. ``label`` as in `labels.encode`;
+    ``expires`` is the entry's, in Unix seconds."""
+
+    id: str
+    owner: str
+    model: str
+    expires: float
+    label: int
+
+
 class Scope(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """Which entries an order is about: all of a tenant's, of a model's, or named ones. An absent
     part does not narrow it down."""
@@ -30,10 +41,11 @@ class Scope(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _stored = msgspec.msgpack.Decoder(Stored)
+_judged = msgspec.msgpack.Decoder(Judged)
 _scope = msgspec.msgpack.Decoder(Scope)
 
 
-def encode(message: Stored | Scope) -> bytes:
+def encode(message: Stored | Judged | Scope) -> bytes:
     return _encode(message)
 
 
@@ -41,6 +53,13 @@ def decode_stored(data: bytes) -> Stored | None:
     """None for what is not ours: the stream is shared like the rest of the store."""
     try:
         return _stored.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def decode_judged(data: bytes) -> Judged | None:
+    try:
+        return _judged.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 

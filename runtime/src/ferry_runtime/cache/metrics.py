@@ -58,6 +58,19 @@ class CacheMetrics:
             ["bound"],
             registry=at,
         )
+        self.labels = Counter(
+            "ferry_cache_labels", "Whether an entry's answer fitted a question, by who found it",
+            ["source", "verdict"], registry=at,
+        )  # fmt: skip
+        self.learned = Counter(
+            "ferry_cache_learned_decisions",
+            "Candidates decided otherwise than by the verifier, by labels of their entry",
+            ["verdict"],
+            registry=at,
+        )
+        self.labelled = Gauge(
+            "ferry_cache_labelled_entries", "Entries with a threshold of their own", registry=at
+        )
         self.feedback = Counter("ferry_cache_feedback", "Verdicts by clients", ["verdict"], registry=at)
         self.coalesced = Counter("ferry_cache_coalesced", "Requests that followed another", registry=at)
         self.waiters = Gauge("ferry_cache_coalesced_waiters", "Requests following now", registry=at)

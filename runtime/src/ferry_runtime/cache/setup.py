@@ -55,6 +55,11 @@ class DeferredCache:
             return await generate(request)
         return await self._cache.layer.answer(request, generate)
 
+    async def move(self, address: StoreAddress) -> None:
+        """The shared store's address or credentials have changed."""
+        if self._cache is not None:
+            await self._cache.layer.tiers.move(address)
+
     async def stop(self) -> None:
         cache, self._cache = self._cache, None
         if cache is not None:
@@ -89,6 +94,7 @@ def build_cache(
         secrets.token_hex(8),
         shared=SharedTier(RedisStore(store, namespace), metrics) if store is not None else None,
         index=semantic.index if semantic is not None else None,
+        labels=semantic.labels if semantic is not None else None,
     )
     layer = CacheLayer(
         tiers,

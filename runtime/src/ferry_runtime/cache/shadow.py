@@ -1,10 +1,8 @@
 """How often semantic hits are wrong: a share of them is generated after all, when nobody is waiting,
 and the fresh answer is compared with the served one.
 
-The comparison is cautious. Answers count as the same only when their embeddings are near and none
-of the verifier's rules sets them apart, as different only when they are far from each other; all
-between is unclear. The rate is therefore given as a span: at least the different ones, at most those and
-the unclear ones, each with its Wilson bound (E. B. Wilson, JASA 22, 1927).
+The rate is given as a span: at least the hits whose answers are different, at most those and the unclear
+ones (see `judging`), each with its Wilson bound (E. B. Wilson, JASA 22, 1927).
 """
 
 from __future__ import annotations
@@ -15,23 +13,16 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from enum import StrEnum
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ferry_runtime.cache.contract import Generate
 from ferry_runtime.cache.entry import CachedChoice, Entry
+from ferry_runtime.cache.judging import Judge, Verdict, quiet
 from ferry_runtime.cache.metrics import CacheMetrics
 from ferry_runtime.cache.recording import Recorder
-from ferry_runtime.cache.semantic.features import compare
-from ferry_runtime.cache.semantic.verifier import rule_against
-from ferry_runtime.cache.semantic.words import read
 from ferry_runtime.cache.tasks import end
-from ferry_runtime.cache.tiers import Semantic
 from ferry_runtime.errors import FerryError, RequestFailed
 from ferry_runtime.generation import GenerationRequest
 
@@ -39,26 +30,20 @@ log = logging.getLogger(__name__)
 
 SHARE = 0.05  # of the semantic hits
 _WAITING = 20  # the newest hits that wait for a quiet moment; their prompts are in memory meanwhile
-_LOOK_EVERY = 0.25  # seconds
-_QUIET_LOOKS = 8  # in a row, before anything is generated
 _TIMEOUT = 120.0  # seconds, of one generation
-_SAME, _DIFFERENT = 0.9, 0.6  # cosines of two answers' embeddings
 _Z = 1.96  # two-sided 95 %
-
-
-class Verdict(StrEnum):
-    """Of a served answer beside a fresh one; a metric label."""
-
-    SAME = "same"
-    DIFFERENT = "different"
-    UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True, slots=True)
 class _Served:
     request: GenerationRequest
     entry: Entry
+    score: float | None
     generate: Generate
+
+
+# Hears of an entry, the verifier's score of the hit, and what came out.
+Judged = Callable[[Entry, float | None, Verdict], Awaitable[None]]
 
 
 class Shadow:
@@ -67,13 +52,15 @@ class Shadow:
 
     def __init__(
         self,
-        semantic: Semantic | None,
+        judge: Judge,
         metrics: CacheMetrics,
         idle: Callable[[], bool],
         *,
+        on_judged: Judged,
         share: float = SHARE,
     ) -> None:
-        self._semantic = semantic
+        self._judge = judge
+        self._on_judged = on_judged
         self._metrics = metrics
         self._idle = idle
         self._share = share
@@ -84,16 +71,17 @@ class Shadow:
         metrics.wrong_rate.labels("high").set_function(lambda: self.wrong_rate()["high"])
 
     async def start(self) -> None:
-        if self._semantic is not None:
-            self._task = asyncio.create_task(self._run())
+        self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         await end(self._task)
 
-    def served(self, request: GenerationRequest, entry: Entry, generate: Generate) -> None:
+    def served(
+        self, request: GenerationRequest, entry: Entry, score: float | None, generate: Generate
+    ) -> None:
         """A semantic hit has just been answered with ``entry``."""
         if random.random() < self._share:  # noqa: S311 - a sample, not a secret
-            self._served.append(_Served(request, entry, generate))
+            self._served.append(_Served(request, entry, score, generate))
             self._wanted.set()
 
     def wrong_rate(self) -> dict[str, float]:
@@ -107,7 +95,7 @@ class Shadow:
     async def _run(self) -> None:
         while True:
             await self._wanted.wait()
-            await self._quiet()
+            await quiet(self._idle)
             served = self._served.popleft()
             try:
                 verdict = await self._compare(served)
@@ -121,27 +109,16 @@ class Shadow:
                     self._served.appendleft(served)
                 else:
                     self._metrics.shadow.labels(verdict).inc()
+                    await self._on_judged(served.entry, served.score, verdict)
             if not self._served:
                 self._wanted.clear()
-
-    async def _quiet(self) -> None:
-        """Until nobody has been waiting for a while."""
-        looks = 0
-        while looks < _QUIET_LOOKS:
-            await asyncio.sleep(_LOOK_EVERY)
-            looks = looks + 1 if self._idle() else 0
 
     async def _compare(self, served: _Served) -> Verdict | None:
         """None: somebody came, so the fresh answer was not waited for."""
         fresh = await self._generate(served)
         if fresh is None:
             return None
-        verdicts = [
-            await self._judge(old.text, new.text)
-            for old, new in zip(served.entry.choices, fresh, strict=True)
-        ]
-        worst = (Verdict.DIFFERENT, Verdict.UNCLEAR, Verdict.SAME)
-        return next(verdict for verdict in worst if verdict in verdicts)
+        return await self._judge.compare(served.entry.choices, fresh)
 
     async def _generate(self, served: _Served) -> tuple[CachedChoice, ...] | None:
         asked = served.request
@@ -158,22 +135,6 @@ class Shadow:
         if finished is None:
             raise RequestFailed("The generation ended before its answer was whole.")
         return finished
-
-    async def _judge(self, served: str, fresh: str) -> Verdict:
-        if served.split() == fresh.split():
-            return Verdict.SAME
-        one, other = await self._vector(served), await self._vector(fresh)
-        if one is None or other is None:
-            return Verdict.UNCLEAR
-        cosine = float(one @ other)
-        if cosine < _DIFFERENT:
-            return Verdict.DIFFERENT
-        ruled = await asyncio.to_thread(lambda: rule_against(compare(read(served), read(fresh))))
-        return Verdict.SAME if cosine >= _SAME and ruled is None else Verdict.UNCLEAR
-
-    async def _vector(self, text: str) -> NDArray[np.float32] | None:
-        vector = await self._semantic.vector(text) if self._semantic is not None else None
-        return None if vector is None else np.frombuffer(vector, dtype="<f2").astype(np.float32)
 
 
 def wilson(hits: float, total: int, z: float = _Z) -> tuple[float, float]:

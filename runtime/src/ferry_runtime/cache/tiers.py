@@ -7,29 +7,45 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ferry_api.runtime_config import Verifier
 from ferry_runtime.cache import messages, policy
 from ferry_runtime.cache.entry import Entry, decode, decode_as, encode
 from ferry_runtime.cache.feed import Feed, Freshness
+from ferry_runtime.cache.labels import Labels
 from ferry_runtime.cache.local import Drop, Held, LocalStore
 from ferry_runtime.cache.metrics import CacheMetrics
 from ferry_runtime.cache.putback import put_back
 from ferry_runtime.cache.shared import SharedTier
 from ferry_runtime.cache.tasks import end
 from ferry_runtime.errors import StoreError, StoreUnavailable
+from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.redis_store import Record
+
+if TYPE_CHECKING:
+    from ferry_runtime.cache.semantic.judged import Judged
 
 _SLICE = 2_000  # entries looked at a second for having expired
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An entry whose question the verifier accepted for this one. ``similarity`` is the cosine."""
+    """An entry whose question is near to this one: ``similarity`` is the cosine, ``score`` the verifier's,
+    None where it was not asked or needed none."""
 
     entry_id: str
     similarity: float
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``accepted`` may answer, most similar first. ``doubtful``: where none may, the best one that was
+    neither accepted nor rejected."""
+
+    accepted: tuple[Candidate, ...] = ()
+    doubtful: Candidate | None = None
 
 
 class Index(Protocol):
@@ -70,14 +86,20 @@ class Semantic(Protocol):
         """Of the embedder; empty while there is none, and then nothing semantic happens."""
         ...
 
-    async def find(
-        self, question: str, partition: bytes, threshold: float, verifier: Verifier
-    ) -> list[Candidate]:
-        """Accepted candidates, most similar first. Never raises."""
+    async def find(self, question: str, partition: bytes, threshold: float, verifier: Verifier) -> Found:
+        """Never raises."""
+        ...
+
+    def last_score(self, entry_id: str) -> float | None:
+        """The verifier's score of the entry's latest hit here; None: there was none."""
         ...
 
     def prepare(self, question: str) -> None:
         """Start embedding it, in the background, unless that is done or under way."""
+        ...
+
+    def judged(self) -> list[Judged]:
+        """The latest comparisons of questions, newest first."""
         ...
 
     def at_hand(self, question: str) -> bytes | None:
@@ -100,10 +122,12 @@ class Tiers:
         *,
         shared: SharedTier | None = None,
         index: Index | None = None,
+        labels: Labels | None = None,
     ) -> None:
         self.local = local
         self.shared = shared
         self.index = index
+        self.labels = labels
         self._metrics = metrics
         self._replica = replica
         self.on_restarted: Callable[[], None] = lambda: None  # the store is another one, given our answers
@@ -117,6 +141,7 @@ class Tiers:
                 on_entry=self._learn,
                 on_gone=self._gone,
                 on_purge=self.forget,
+                on_judged=self._learn_label,
                 on_reconciled=self._keep_only,
                 on_restarted=self._put_back,
                 purges=lambda: local.purges,
@@ -136,6 +161,14 @@ class Tiers:
         if self.shared is not None and self.feed is not None:
             await self.feed.stop()
             await self.shared.stop()
+
+    async def move(self, address: StoreAddress) -> None:
+        """Go on with the shared store at another address, or with other credentials."""
+        if self.shared is None or self.feed is None or address == self.shared.store.address:
+            return
+        if address.place != self.shared.store.address.place:
+            self.feed.start_over()
+        await self.shared.store.move(address)
 
     @property
     def freshness(self) -> Freshness:
@@ -211,6 +244,19 @@ class Tiers:
             self.forget(scope)
             await self.shared.store.remove({entry.owner: over}, messages.encode(scope))
 
+    async def judge(self, entry: Entry, label: int) -> None:
+        """Learn a label of an entry, with every other replica. It comes back through the stream, so that it
+        counts in the same order as the orders to forget do; while that cannot be, it counts here alone."""
+        judged = messages.Judged(entry.id, entry.owner, entry.model, entry.expires, label)
+        if self.shared is not None and self.shared.writable:
+            try:
+                await self.shared.store.announce("label", messages.encode(judged))
+            except StoreError:
+                pass
+            else:
+                return
+        self._learn_label(judged)
+
     async def withdraw(self, entry: Entry) -> None:
         """Take back a publication that crossed an order to forget. Raises StoreError."""
         if self.shared is not None:
@@ -222,6 +268,8 @@ class Tiers:
         gone = self.local.purge(
             lambda held: scope.covers(entry_id=held.id, tenant=held.owner, model=held.model), scope.ids
         )
+        if self.labels is not None:
+            self.labels.purge(scope)
         return max(gone, self.index.purge(scope) if self.index is not None else 0)
 
     async def _sweep(self) -> None:
@@ -233,8 +281,14 @@ class Tiers:
                     await asyncio.sleep(1.0)
                     if holder is not None:
                         holder.sweep(time.time(), ids[start : start + _SLICE])
+            if self.labels is not None:
+                self.labels.sweep(time.time())
             self._gauge()
             await asyncio.sleep(1.0)
+
+    def _learn_label(self, judged: messages.Judged) -> None:
+        if self.labels is not None:
+            self.labels.add(judged, time.time())
 
     def _learn(self, entry: Entry, body: bytes) -> None:
         self.local.put(Held.of(entry, body))
@@ -276,6 +330,7 @@ class Tiers:
         self._metrics.entries.set(len(self.local))
         self._metrics.bytes.set(self.local.size)
         self._metrics.indexed.set(len(self.index) if self.index is not None else 0)
+        self._metrics.labelled.set(len(self.labels) if self.labels is not None else 0)
 
 
 def _read(held: Held | None) -> Entry | None:

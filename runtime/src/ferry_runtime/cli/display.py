@@ -83,7 +83,9 @@ class StartDisplay:
 def announce(name: str, url: str, seconds: float) -> None:
     """To stdout, where scripts that wait for it look."""
     sys.stdout.write(
-        f"\n{name} is ready after {seconds:.0f} s at {url}  (API documentation: {url}/docs)\n\n"
+        f"\n{name} is ready after {seconds:.0f} s at {url}\n\n"
+        f"  Dashboard          {url}/dashboard\n"
+        f"  API documentation  {url}/docs\n\n"
         "Try it:\n"
         f"  curl -s {url}/generate -H 'content-type: application/json' \\\n"
         '    -d \'{"prompt":"What is the capital of France?"}\'\n\n'

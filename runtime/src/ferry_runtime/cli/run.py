@@ -9,6 +9,7 @@ from pathlib import Path
 from ferry_api.local import local_notes, local_problems
 from ferry_api.manifest import load_manifest
 from ferry_api.problems import ManifestError
+from ferry_runtime.api.version import VERSION
 from ferry_runtime.cli.display import StartDisplay, announce
 from ferry_runtime.cli.exits import CommandFailed, Exit
 from ferry_runtime.cli.port import is_loopback, listen
@@ -18,7 +19,8 @@ from ferry_runtime.errors import ConfigurationError
 from ferry_runtime.logs import set_up_logging
 from ferry_runtime.models.cachefolder import default_cache_folder
 from ferry_runtime.service import Service, Surroundings
-from ferry_runtime.settings import read_secrets, unknown_variables
+from ferry_runtime.settings import path_prefix, read_secrets, unknown_variables
+from ferry_runtime.tracing.setup import start_tracing
 
 
 def run(manifest: Path, host: str, port: int) -> int:
@@ -26,6 +28,7 @@ def run(manifest: Path, host: str, port: int) -> int:
     set_up_logging(os.environ)
     _check(manifest)
     live = LiveConfiguration(ConfigurationSource(manifest))
+    tracing = start_tracing(os.environ, model=live.config.cold.model.served_name, version=VERSION)
     secrets = read_secrets(os.environ)
     store = choose_store(embedded=True)
     listener = listen(host, port)
@@ -33,7 +36,14 @@ def run(manifest: Path, host: str, port: int) -> int:
         local = is_loopback(listener) and secrets.api_keys_dir is None
         if not is_loopback(listener) and secrets.api_keys_dir is None:
             raise CommandFailed(Exit.INVALID, _needs_keys(host))
-        around = Surroundings(cache_dir=default_cache_folder(), secrets=secrets, store=store, local=local)
+        around = Surroundings(
+            cache_dir=default_cache_folder(),
+            secrets=secrets,
+            store=store,
+            local=local,
+            path_prefix=path_prefix(os.environ),
+            tracing=tracing,
+        )
 
         def ready(seconds: float) -> None:
             display.close()

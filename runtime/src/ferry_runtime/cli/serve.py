@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from ferry_api import pod_layout
+from ferry_runtime.api.version import VERSION
 from ferry_runtime.cli.exits import CommandFailed
 from ferry_runtime.cli.port import listen
 from ferry_runtime.cli.serving import choose_store, serve_until_stopped
@@ -16,7 +17,8 @@ from ferry_runtime.errors import FerryError
 from ferry_runtime.logs import set_up_logging
 from ferry_runtime.models.cachefolder import default_cache_folder
 from ferry_runtime.service import Service, Surroundings
-from ferry_runtime.settings import read_secrets, unknown_variables
+from ferry_runtime.settings import path_prefix, read_secrets, unknown_variables
+from ferry_runtime.tracing.setup import start_tracing
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +46,8 @@ def _serve(config: Path | None, host: str, port: int) -> int:
         secrets=read_secrets(os.environ),
         store=choose_store(embedded=False),
         namespace=os.environ.get(pod_layout.ENV_SERVICE, "").strip(),
+        tracing=start_tracing(os.environ, model=live.config.cold.model.served_name, version=VERSION),
+        path_prefix=path_prefix(os.environ),
     )
     last = ""
 

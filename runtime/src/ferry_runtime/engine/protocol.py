@@ -49,12 +49,14 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One sequence to generate. A request with n choices becomes n of these.
 
-    ``request_id`` is minted by the server and unique among open sequences.
+    ``request_id`` is minted by the server and unique among open sequences. ``headers`` are sent along to
+    an engine that is a server itself.
     """
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
     sampling: SamplingParams
+    headers: dict[str, str] = {}
 
 
 class Alternative(msgspec.Struct, frozen=True, array_like=True):

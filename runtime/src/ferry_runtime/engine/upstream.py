@@ -243,7 +243,7 @@ class UpstreamBackend:
         body = completion_body(request, self._model.name, ids if self._as_ids else self._model.decode(ids))
         reader = ChunkReader(request, self._model.token_id)
         try:
-            async with self._http.stream("POST", "completions", json=body) as answer:
+            async with self._http.stream("POST", "completions", json=body, headers=request.headers) as answer:
                 if answer.status_code != 200:
                     raise await self._refused(answer)
                 async for chunk in _events(answer):

@@ -209,6 +209,7 @@ class Scheduler:
             request_id=_sequence_id(request.id, start.index),
             prompt_token_ids=request.prompt_token_ids,
             sampling=sampling_of(request.sampling, start.index),
+            headers=dict(request.trace_headers),
         )
         try:
             # Submitted here, not when the task first runs, so that the engine gets them in order.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 from urllib.parse import parse_qs, unquote
 
@@ -29,6 +29,11 @@ class StoreAddress:
         """For logs and errors."""
         where = self.path or (f"[{self.host}]" if ":" in self.host else self.host) + f":{self.port}"
         return f"{where}/{self.db}"
+
+    @property
+    def place(self) -> Self:
+        """Where it is, without who comes in."""
+        return replace(self, username=None, password=None)
 
     @classmethod
     def parse(

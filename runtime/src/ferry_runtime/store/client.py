@@ -11,6 +11,7 @@ from redis.asyncio import BlockingConnectionPool, Redis, SSLConnection, UnixDoma
 from redis.asyncio.connection import Connection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.credentials import CredentialProvider
 from redis.exceptions import AuthenticationError, AuthorizationError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -32,13 +33,29 @@ _UNSERVABLE = (
 )
 
 
-def connect(address: StoreAddress, *, connections: int, socket_timeout: float | None) -> Any:
-    """A lazy client over RESP2, so that reply shapes do not depend on the server's age. Untyped:
-    redis-py's annotations join the reply shapes of every protocol."""
+class CurrentCredentials(CredentialProvider):
+    """Asked for every new connection: a rotated password is used from the next one on, and the
+    connections that are open, which the server lets be, are not given up for it."""
+
+    def __init__(self, address: Callable[[], StoreAddress]) -> None:
+        self._address = address
+
+    def get_credentials(self) -> Any:
+        """User and password, a password, or neither, which redis-py's own annotation leaves out."""
+        address = self._address()
+        if address.username is not None:
+            return address.username, address.password or ""
+        return (address.password,) if address.password is not None else ()
+
+
+def connect(address: Callable[[], StoreAddress], *, connections: int, socket_timeout: float | None) -> Any:
+    """A lazy client over RESP2, so that reply shapes do not depend on the server's age, of the place
+    that ``address`` names now; its credentials may change later. Untyped: redis-py's annotations join
+    the reply shapes of every protocol."""
+    place = address()
     options: dict[str, Any] = {
-        "db": address.db,
-        "username": address.username,
-        "password": address.password,
+        "db": place.db,
+        "credential_provider": CurrentCredentials(address),
         "socket_timeout": socket_timeout,
         "socket_connect_timeout": 1.0,
         "retry": Retry(NoBackoff(), 1),  # a pooled connection may have died with an earlier server
@@ -46,13 +63,13 @@ def connect(address: StoreAddress, *, connections: int, socket_timeout: float | 
         "client_name": "ferry",
     }
     kind: type[Connection | UnixDomainSocketConnection] = Connection
-    if address.path is not None:
-        kind, options["path"] = UnixDomainSocketConnection, address.path
+    if place.path is not None:
+        kind, options["path"] = UnixDomainSocketConnection, place.path
     else:
-        options |= {"host": address.host, "port": address.port}
-        if address.tls:
+        options |= {"host": place.host, "port": place.port}
+        if place.tls:
             kind = SSLConnection
-            options |= {"ssl_ca_certs": address.ca_file, "ssl_min_version": ssl.TLSVersion.TLSv1_2}
+            options |= {"ssl_ca_certs": place.ca_file, "ssl_min_version": ssl.TLSVersion.TLSv1_2}
     pool = BlockingConnectionPool(
         connection_class=kind, max_connections=connections + 2, timeout=1, **options
     )

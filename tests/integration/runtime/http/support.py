@@ -7,9 +7,9 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -17,6 +17,8 @@ from tests.unit.runtime.http.support import Stack, build_stack
 
 from ferry_runtime.api.app import create_app
 from ferry_runtime.api.connection import BoundedConnection
+
+T = TypeVar("T")
 
 
 class QuietServer(uvicorn.Server):
@@ -85,7 +87,7 @@ async def listening(app: ASGIApp) -> AsyncIterator[int]:
 async def serving(**options: Any) -> AsyncIterator[Served]:
     """A started stack behind a socket; ``options`` are those of `build_stack`."""
     stack = build_stack(**options)
-    await stack.backend.start()
+    await stack.start()
     try:
         async with listening(create_app(stack.services)) as port:
             yield Served(stack, port)
@@ -96,13 +98,20 @@ async def serving(**options: Any) -> AsyncIterator[Served]:
 @contextmanager
 def threaded(**options: Any) -> Iterator[Served]:
     """The same for clients that block: the server has a thread and an event loop of its own."""
-    started: concurrent.futures.Future[Served] = concurrent.futures.Future()
+    with in_thread(lambda: serving(**options)) as served:
+        yield served
+
+
+@contextmanager
+def in_thread(make: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]:
+    """What ``make`` gives, open in a thread with an event loop of its own."""
+    started: concurrent.futures.Future[T] = concurrent.futures.Future()
     loop = asyncio.new_event_loop()
 
-    async def serve() -> None:
+    async def hold() -> None:
         try:
-            async with serving(**options) as served:
-                started.set_result(served)
+            async with make() as held:
+                started.set_result(held)
                 await asyncio.Event().wait()
         except Exception as error:  # noqa: BLE001 (raised where the server is asked for)
             started.set_exception(error)
@@ -112,7 +121,7 @@ def threaded(**options: Any) -> Iterator[Served]:
             loop.run_until_complete(task)
         loop.close()
 
-    task = loop.create_task(serve())
+    task = loop.create_task(hold())
     thread = threading.Thread(target=run)
     thread.start()
     try:

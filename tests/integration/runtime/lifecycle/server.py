@@ -91,6 +91,7 @@ async def main(options: dict[str, Any]) -> None:
         lifecycle=lifecycle,
         auth=OpenPolicy(),
         registry=metrics.registry,
+        metrics=metrics,
     )
     await backend.start()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, lifecycle.leave)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.integration.runtime.cache.conftest import until
 
 from ferry_api.runtime_config import ColdConfig, ModelConfig, RuntimeConfig
 from ferry_runtime import caching
@@ -89,8 +89,6 @@ async def test_a_secret_that_comes_later_is_waited_for(
         assert service.status() == {"state": "waiting"}
         assert service.cache.control is None
         mounted = True
-        async with asyncio.timeout(10):
-            while service.cache.control is None:  # noqa: ASYNC110 (what is waited for has no event)
-                await asyncio.sleep(0.01)
+        await until(lambda: service.cache.control is not None)
         assert service.status() == {"state": "external", "reachable": True}
         assert _shared(service)

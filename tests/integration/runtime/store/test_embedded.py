@@ -33,7 +33,7 @@ asyncio.run(main())
 
 
 async def test_it_stores_and_evicts_within_its_memory(valkey: EmbeddedStore) -> None:
-    client = connect(valkey.address, connections=1, socket_timeout=5)
+    client = connect(lambda: valkey.address, connections=1, socket_timeout=5)
     try:
         await client.set("key", "value", ex=60)
         assert await client.get("key") == b"value"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from tests.unit.operator.samples import inputs, plan
+from dataclasses import replace
 
-from ferry_operator.kinds import HTTP_ROUTE, INGRESS, SERVICE
+import pytest
+from tests.unit.operator.samples import DEFAULTS, inputs, plan
+
+from ferry_operator.kinds import HTTP_ROUTE, INGRESS, SERVICE, SERVICE_MONITOR
 from ferry_operator.plan.build import build_plan
 from ferry_operator.plan.exposure import unserved, url, way_in
 
@@ -64,3 +66,13 @@ def test_the_services_selector_is_frozen():
         "serving.ferry.dev/inferenceservice": "chat",
         "serving.ferry.dev/component": "runtime",
     }
+
+
+def test_a_service_monitor_calls_every_service_by_one_job_and_has_the_labels_that_are_selected_by():
+    defaults = replace(DEFAULTS, monitor_labels={"release": "kps"})
+    made = plan({}, served=frozenset({SERVICE_MONITOR}), defaults=defaults)
+    (monitor,) = [planned.manifest for planned in made.objects if planned.kind == SERVICE_MONITOR]
+    assert monitor["metadata"]["labels"]["release"] == "kps"
+    assert monitor["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "ferry-operator"
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": "ferry-runtime"}]

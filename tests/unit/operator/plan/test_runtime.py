@@ -147,6 +147,12 @@ def test_the_grace_covers_drain_delay_and_drain():
     assert pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"] == ["ferry", "drain"]
 
 
+def test_the_images_own_entry_point_starts_the_server():
+    container = template()["spec"]["containers"][0]
+    assert "command" not in container
+    assert container["args"][0] == "serve"
+
+
 def test_suspended_runs_nothing_and_keeps_the_count():
     assert deployment({"replicas": 3, "suspend": True})["spec"]["replicas"] == 0
     assert deployment({"replicas": 3})["spec"]["replicas"] == 3

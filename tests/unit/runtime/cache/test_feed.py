@@ -10,8 +10,11 @@ import pytest
 from ferry_runtime.cache import feed as module
 from ferry_runtime.cache.entry import CachedChoice, Entry, encode
 from ferry_runtime.cache.feed import Feed
+from ferry_runtime.cache.messages import Judged, Scope
+from ferry_runtime.cache.messages import encode as encode_message
 from ferry_runtime.engine.protocol import FinishReason
 from ferry_runtime.errors import StoreUnavailable
+from ferry_runtime.store.redis_store import Event
 
 
 def entry(entry_id: str, **changes: Any) -> Entry:
@@ -27,11 +30,21 @@ class Store:
 
     def __init__(self, entries: Sequence[Entry], most: int = 10_000) -> None:
         self.entries = {entry.id: entry for entry in entries}
+        self.told: list[Event] = []
         self.most = most
         self.asked: list[int] = []
 
+    async def run_id(self) -> str | None:
+        return "one"
+
     async def last_position(self) -> str:
-        return "0-0"
+        return self.told[-1].position if self.told else "0-0"
+
+    async def events(self, after: str, wait: float, limit: int) -> list[Event]:
+        return [event for event in self.told if int(event.position[:-2]) > int(after[:-2])][:limit]
+
+    def tell(self, kind: str, message: Judged | Scope) -> None:
+        self.told.append(Event(f"{len(self.told) + 1}-0", kind, encode_message(message)))
 
     async def tenants(self) -> list[str]:
         return ["a"]
@@ -53,6 +66,7 @@ class Reader:
     def __init__(self, store: Store) -> None:
         self.held: dict[str, Entry] = {}
         self.purges = 0
+        self.judged: list[Judged] = []
         self.feed = Feed(
             store,
             "me",
@@ -60,9 +74,14 @@ class Reader:
             on_entry=lambda entry, _: self.held.__setitem__(entry.id, entry),
             on_gone=lambda entry_id: self.held.pop(entry_id, None),
             on_purge=lambda _: 0,
+            on_judged=self.judged.append,
             on_reconciled=lambda *_: None,
+            on_restarted=self.restarted,
             purges=lambda: self.purges,
         )
+
+    async def restarted(self, followed: bool) -> set[str]:
+        raise AssertionError("the store was not started anew")
 
     async def read_all(self) -> int:
         """Until it succeeds; returns how often it had to begin anew."""
@@ -146,3 +165,43 @@ async def test_an_older_version_is_not_kept_where_the_new_one_is_not_to_be_had(f
     store.get_many = get_many
     await reader.read_all()
     assert "1" not in reader.held
+
+
+def judged(entry_id: str, owner: str = "a", label: int = 1) -> Judged:
+    return Judged(entry_id, owner, "m", time.time() + 100, label)
+
+
+async def test_labels_are_learned_from_the_stream_and_nothing_else_as_a_label() -> None:
+    reader, store = Reader(Store([])), Store([])
+    for message in (judged("x"), judged("y", label=200)):
+        store.tell("label", message)
+    store.told.append(Event("9-0", "label", b"no label"))
+    await reader.feed._apply(store.told)
+    assert [(item.id, item.label) for item in reader.judged] == [("x", 1), ("y", 200)]
+
+
+async def test_a_new_replica_learns_the_labels_that_the_stream_still_holds() -> None:
+    store = Store([])
+    store.tell("label", judged("purged"))
+    store.tell("label", judged("other tenant", owner="b"))
+    store.tell("label", judged("kept"))
+    store.tell("purge", Scope(tenant="a", ids=frozenset({"purged"})))
+    store.tell("label", judged("kept", label=2))
+    store.tell("purge", Scope(tenant="b"))
+    store.tell("label", judged("purged", label=3))  # after it was made anew
+    reader = Reader(store)
+    await reader.read_all()
+    assert sorted((item.id, item.label) for item in reader.judged) == [
+        ("kept", 1),
+        ("kept", 2),
+        ("purged", 3),
+    ]
+
+
+async def test_a_later_comparison_with_the_store_does_not_learn_them_again() -> None:
+    store = Store([])
+    store.tell("label", judged("x"))
+    reader = Reader(store)
+    await reader.read_all()
+    await reader.read_all()
+    assert len(reader.judged) == 1

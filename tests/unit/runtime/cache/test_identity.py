@@ -35,7 +35,7 @@ OTHER_REQUEST: dict[str, Any] = {
 NOT_IDENTITY: dict[str, Any] = {
     "id": "other", "arrival": 1.0, "route": "/generate", "priority": 9, "timeout": 3.0,
     "queued_since": 2.0, "temperature_omitted": True, "cache_control": frozenset({"max-age=60"}),
-    "cache_threshold": 0.99,
+    "cache_threshold": 0.99, "trace_headers": {"traceparent": "00-1-1-01"},
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from tests.unit.runtime.cache.conftest import Cache, Generator
 from tests.unit.runtime.cache.embedders import WordBag
 
 from ferry_api.runtime_config import CacheConfig
-from ferry_runtime.cache import shadow as module
+from ferry_runtime.cache import judging
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.setup import build_cache
 from ferry_runtime.cache.shadow import wilson
@@ -56,7 +56,7 @@ class Service:
 
 @pytest.fixture
 async def service(monkeypatch) -> AsyncIterator[Service]:
-    monkeypatch.setattr(module, "_LOOK_EVERY", 0.001)
+    monkeypatch.setattr(judging, "_LOOK_EVERY", 0.001)
     embedder, settings = WordBag(), {"enabled": True, "similarity_threshold": 0.7}
     model = [ServedModel(name="m", weights="w")]
     built = build_cache(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import tokenizers
@@ -18,8 +19,10 @@ from ferry_api.runtime_config import (
     RuntimeConfig,
 )
 from ferry_runtime.api.auth.policy import AuthPolicy, OpenPolicy
+from ferry_runtime.api.dashboard.bundle import Bundle
 from ferry_runtime.api.services import Services
 from ferry_runtime.cache.identity import ServedModel
+from ferry_runtime.cache.semantic.tier import Embedder, SemanticTier
 from ferry_runtime.cache.setup import Cache, build_cache
 from ferry_runtime.engine.fake import FakeBackend
 from ferry_runtime.engine.protocol import Delta
@@ -32,6 +35,8 @@ from ferry_runtime.text.model import TextModel
 from ferry_runtime.text.tokenizer import Tokenizer
 
 MODEL = "smol"
+# Stands in for the dashboard's page, which need not have been built.
+PAGE_FOLDER = Path(__file__).parent / "page"
 VOCAB = 1100  # more rows than the tokenizer has tokens, as in padded models
 CONTEXT = 1024
 TEMPLATE = (
@@ -79,8 +84,18 @@ class Stack:
     pipeline: ServingPipeline
     lifecycle: Lifecycle
     services: Services
+    cache: Cache | None = None
+
+    async def start(self) -> None:
+        await self.backend.start()
+        if self.cache is not None:
+            await self.cache.layer.start()
+            if isinstance(self.cache.layer.semantic, SemanticTier):
+                await self.cache.layer.semantic.ready()
 
     async def stop(self) -> None:
+        if self.cache is not None:
+            await self.cache.layer.stop()
         await self.pipeline.stop()
         await self.backend.stop()
 
@@ -95,21 +110,24 @@ def build_stack(
     text: TextModel | None = None,
     pipeline: Pipeline | None = None,
     cached: bool = False,
+    tracing: Any = None,
+    embedder: Embedder | None = None,
     **overrides: Any,
 ) -> Stack:
-    """``backend`` may be a function that makes one. ``cached`` puts the cache in, without a store or an
-    embedder. ``overrides`` are fields of `Services`."""
+    """``backend`` may be a function that makes one. ``cached`` puts the cache in, without a store.
+    ``overrides`` are fields of `Services`."""
     settings = config(hot, name=name)
-    made = backend() if callable(backend) else backend
-    engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT)
     metrics = Metrics()
-    cache = _cache() if cached else None
+    made = backend() if callable(backend) else backend
+    engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT, on_step=metrics.stepped)
+    cache = _cache(settings.hot.cache, embedder, metrics) if cached else None
     serving = ServingPipeline(
         backend=engine,
         batching=settings.cold.batching,
         hot=settings.hot,
         metrics=metrics,
         cache=cache.layer if cache else None,
+        tracing=tracing,
     )
     lifecycle = Lifecycle(engine, serving, lambda: 1.0)
     model = text or text_model(chat=chat)
@@ -121,18 +139,23 @@ def build_stack(
         lifecycle=lifecycle,
         auth=auth or OpenPolicy(),
         registry=metrics.registry,
+        metrics=metrics,
+        bundle=Bundle(PAGE_FOLDER),
         batch_size=lambda: metrics.mean_batch_size,
         cache=lambda: cache.control if cache else None,
+        tracing=tracing,
     )
-    return Stack(engine, metrics, serving, lifecycle, replace(services, **overrides))
+    return Stack(engine, metrics, serving, lifecycle, replace(services, **overrides), cache)
 
 
-def _cache() -> Cache:
+def _cache(config: CacheConfig, embedder: Embedder | None, metrics: Metrics) -> Cache:
     return build_cache(
         namespace="tests",
-        config=lambda: CacheConfig(enabled=True),
+        config=lambda: config.model_copy(update={"enabled": True}),
         model=lambda: ServedModel(name=MODEL, weights="w"),
         queue_timeout=lambda: 60.0,
+        registry=metrics.registry,
+        embedder=embedder,
     )
 
 

@@ -6,14 +6,25 @@ from enum import Enum
 
 
 class Access(Enum):
-    OPEN = "open"  # nobody is asked: probes, and what Prometheus scrapes
+    OPEN = "open"  # nobody is asked: probes, what Prometheus scrapes, static files
     KEY = "key"  # any key, or none where the service has no API keys
     OWN = "own"  # a key in any case: what belongs to everybody without one is not anybody's to take
     ADMIN = "admin"
 
 
 # The handler of /metrics asks for an admin itself before it answers with the JSON summary.
-OPEN_ROUTES = frozenset({"GET /livez", "GET /readyz", "GET /health", "GET /metrics"})
+# The dashboard's page is the same for everybody; its numbers are at /dashboard/data, for admins.
+OPEN_ROUTES = frozenset(
+    {
+        "GET /livez",
+        "GET /readyz",
+        "GET /health",
+        "GET /metrics",
+        "GET /dashboard",
+        "GET /dashboard/",
+        "GET /dashboard/assets/{name}",
+    }
+)
 
 KEY_ROUTES = frozenset(
     {

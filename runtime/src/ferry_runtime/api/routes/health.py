@@ -81,7 +81,7 @@ def health_router(services: Services, documented: Documented) -> APIRouter:
                 ready=lifecycle.ready,
                 reason=lifecycle.reason,
                 model=config.cold.model.served_name,
-                engine=_engine(services),
+                engine=engine_health(services),
                 store=dict(services.store_status()),
                 generation=config.generation,
                 config_problem=services.config_problem(),
@@ -98,7 +98,7 @@ def health_router(services: Services, documented: Documented) -> APIRouter:
     return router
 
 
-def _engine(services: Services) -> EngineHealth:
+def engine_health(services: Services) -> EngineHealth:
     backend = services.backend
     try:
         info = backend.info

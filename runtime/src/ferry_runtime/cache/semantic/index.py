@@ -31,6 +31,7 @@ class Row:
     created: float
     expires: float
     cost_seconds: float
+    last_score: float | None = None  # the verifier's, of the latest hit
 
     @property
     def size(self) -> int:
@@ -145,11 +146,16 @@ class SemanticIndex:
                     found.append(Near(row, cosine))
         return sorted(found, key=lambda near: -near.cosine)
 
-    def touch(self, entry_id: str) -> None:
+    def touch(self, entry_id: str, score: float | None = None) -> None:
         """It was served: later in the queue to be evicted."""
         row = self._rows.get(entry_id)
         if row is not None:
+            row.last_score = score
             self._owners[row.owner].move_to_end(entry_id)
+
+    def last_score(self, entry_id: str) -> float | None:
+        row = self._rows.get(entry_id)
+        return row.last_score if row is not None else None
 
     def purge(self, scope: Scope) -> int:
         named = list(self._rows) if scope.ids is None else [i for i in scope.ids if i in self._rows]

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ferry_api.runtime_config import Verifier
+from ferry_runtime.cache.labels import Labels
 from ferry_runtime.cache.metrics import CacheMetrics
 from ferry_runtime.cache.semantic.gates import Skip, skip_reason
 from ferry_runtime.cache.semantic.index import Near, SemanticIndex
+from ferry_runtime.cache.semantic.judged import Judged, Judgements
 from ferry_runtime.cache.semantic.verifier import Decision, LearnedVerifier, Verdict, shipped
 from ferry_runtime.cache.tasks import end
-from ferry_runtime.cache.tiers import Candidate
+from ferry_runtime.cache.tiers import Candidate, Found
 from ferry_runtime.errors import FerryError
 
 log = logging.getLogger(__name__)
@@ -63,10 +65,12 @@ class SemanticTier:
         verifier: LearnedVerifier | None = None,
     ) -> None:
         self.index = SemanticIndex(max_entries, max_bytes, lambda: self._fingerprint)
+        self._judgements = Judgements()
         self._embedder = embedder
         self._metrics = metrics
         self._patience = patience
         self._verifier = verifier or shipped()
+        self.labels = Labels(lambda: (self._verifier.accept, self._verifier.grey))
         self._fingerprint = ""
         self._memo: OrderedDict[str, Vector | None] = OrderedDict()
         self._running: dict[str, asyncio.Task[Vector | None]] = {}
@@ -94,27 +98,31 @@ class SemanticTier:
             await asyncio.wait([self._loading])
         return bool(self._fingerprint)
 
-    async def find(
-        self, question: str, partition: bytes, threshold: float, verifier: Verifier
-    ) -> list[Candidate]:
+    async def find(self, question: str, partition: bytes, threshold: float, verifier: Verifier) -> Found:
         reason = skip_reason(question)
         if reason is not None:
             self._metrics.skips.labels(reason.value).inc()
-            return []
+            return Found()
         if not self.index.partition_size(partition):
-            return []
+            return Found()
         vector = await self._vector(question, self._patience)
         if vector is None:
-            return []
+            return Found()
         started = time.perf_counter()
         near = await self._nearest(partition, vector, threshold)
-        accepted = near if verifier is Verifier.NONE else await self._accepted(near, question)
+        if verifier is Verifier.NONE:
+            found = Found(tuple(Candidate(item.row.id, item.cosine) for item in near))
+        else:
+            found = await self._verified(near, question)
         self._metrics.search_seconds.observe(time.perf_counter() - started)
-        if near and not accepted:
+        if near and not found.accepted:
             self._metrics.near_misses.inc()
-        for item in accepted:
-            self.index.touch(item.row.id)
-        return [Candidate(item.row.id, item.cosine) for item in accepted]
+        for candidate in found.accepted:
+            self.index.touch(candidate.entry_id, candidate.score)
+        return found
+
+    def last_score(self, entry_id: str) -> float | None:
+        return self.index.last_score(entry_id)
 
     async def vector(self, question: str) -> bytes | None:
         if skip_reason(question) is not None:
@@ -124,6 +132,9 @@ class SemanticTier:
     def prepare(self, question: str) -> None:
         if skip_reason(question) is None and question not in self._memo and question not in self._running:
             self._start_embedding(question)
+
+    def judged(self) -> list[Judged]:
+        return self._judgements.latest()
 
     def at_hand(self, question: str) -> bytes | None:
         return _stored(self._memo.get(question))
@@ -140,21 +151,37 @@ class SemanticTier:
         found = [entry_id for entry_id in found if index.partition_of(entry_id) == partition]
         return index.confirmed(found, vector, threshold, time.time())
 
-    async def _accepted(self, near: list[Near], question: str) -> list[Near]:
+    async def _verified(self, near: list[Near], question: str) -> Found:
         texts = [question, *(item.row.question for item in near)]
         if max(map(len, texts)) > _LONG:
             decisions = await asyncio.to_thread(self._decide, near, question)
         else:
             decisions = self._decide(near, question)
-        for decision in decisions:
-            if decision.verdict is not Verdict.ACCEPT:
-                label = "grey" if decision.verdict is Verdict.GREY else decision.reason
-                self._metrics.rejections.labels(label).inc()
-        pairs = zip(near, decisions, strict=True)
-        return [item for item, decision in pairs if decision.verdict is Verdict.ACCEPT]
+        decisions = [self._learned(item, one) for item, one in zip(near, decisions, strict=True)]
+        self._judgements.add(question, near, decisions)
+        accepted, grey = [], []
+        for item, decision in zip(near, decisions, strict=True):
+            candidate = Candidate(item.row.id, item.cosine, decision.score)
+            if decision.verdict is Verdict.ACCEPT:
+                accepted.append(candidate)
+                continue
+            if decision.verdict is Verdict.GREY:
+                grey.append(candidate)
+            by_score = decision.verdict is Verdict.GREY and decision.reason == "score"
+            self._metrics.rejections.labels("grey" if by_score else decision.reason).inc()
+        best = max(grey, key=lambda candidate: candidate.score or 0.0, default=None)
+        return Found(tuple(accepted), None if accepted else best)
 
     def _decide(self, near: list[Near], question: str) -> list[Decision]:
         return [self._verifier.decide(item.cosine, item.row.question, question) for item in near]
+
+    def _learned(self, item: Near, decision: Decision) -> Decision:
+        """What is known of the entry goes before what the verifier says of any."""
+        threshold = self.labels.threshold(item.row.id, time.time())
+        learned = decision if threshold is None else decision.under(threshold)
+        if learned is not decision:
+            self._metrics.learned.labels(learned.verdict.value).inc()
+        return learned
 
     async def _vector(self, question: str, patience: float) -> Vector | None:
         """From memory, or embedded once however many ask. None when too long, late or failed."""

@@ -34,6 +34,14 @@ class Decision:
     reason: str
     score: float = 0.0
 
+    def under(self, threshold: float) -> Decision:
+        """By an entry's own threshold instead of the verifier's. What a rule or a hopeless score rejects
+        stays rejected, and the same text stays accepted."""
+        if self.reason != "score" or self.verdict is Verdict.REJECT:
+            return self
+        verdict = Verdict.ACCEPT if self.score >= threshold else Verdict.GREY
+        return self if verdict is self.verdict else Decision(verdict, "labels", self.score)
+
 
 # In the order in which they are asked; the first one that is broken is enough.
 _RULES: tuple[tuple[str, Callable[[Comparison], bool]], ...] = (

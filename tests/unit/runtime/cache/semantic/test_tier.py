@@ -292,3 +292,23 @@ class SemanticTenants(RuleBasedStateMachine):
 
 TestSemanticTenants = SemanticTenants.TestCase
 TestSemanticTenants.settings = settings(max_examples=25, deadline=None, stateful_step_count=25)
+
+
+async def test_the_latest_comparisons_say_what_was_decided_and_why(cache, make_request) -> None:
+    await outcome(cache, make_request("How do I enable the alarm?"))
+    await outcome(cache, make_request("How do I disable the alarm?"))
+    await outcome(cache, make_request(HOW_DO))
+    await outcome(cache, make_request(HOW_CAN))
+    accepted, refused = cache.layer.semantic.judged()
+    assert (accepted.asked, accepted.stored, accepted.accepted) == (HOW_CAN, HOW_DO, True)
+    assert (refused.stored, refused.accepted) == ("How do I enable the alarm?", False)
+    assert refused.reason == "antonym"
+    assert refused.entry
+
+
+async def test_the_comparisons_are_bounded_and_shortened(cache, make_request) -> None:
+    for number in range(60):
+        await outcome(cache, make_request(f"What is the weight of item {number}? " + "really " * 60))
+    judged = cache.layer.semantic.judged()
+    assert 0 < len(judged) <= 50
+    assert max(len(item.asked) for item in judged) <= 200

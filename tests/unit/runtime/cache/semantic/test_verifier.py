@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ferry_runtime.cache.semantic import words
 from ferry_runtime.cache.semantic.features import NAMES, Comparison, compare, features
 from ferry_runtime.cache.semantic.lexicon import NEGATING_PREFIXES, OPPOSITES, SAME
-from ferry_runtime.cache.semantic.verifier import LearnedVerifier, Verdict, rule_against, shipped
+from ferry_runtime.cache.semantic.verifier import Decision, LearnedVerifier, Verdict, rule_against, shipped
 from ferry_runtime.cache.semantic.words import Reading, misspelt, read, same_meaning
 from ferry_runtime.errors import ConfigurationError
 
@@ -195,3 +195,22 @@ def test_rules_are_asked_no_further_than_the_first_that_is_broken(monkeypatch) -
 
     monkeypatch.setattr("ferry_runtime.cache.semantic.features.opposed", never)
     assert rule("Track order 1, please", "Track order 2, please") == "number"
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.4, 0.9])
+def test_an_entrys_threshold_overrules_scores_alone(threshold: float) -> None:
+    barred = Decision(Verdict.REJECT, "number")
+    hopeless = Decision(Verdict.REJECT, "score", 0.01)
+    same = Decision(Verdict.ACCEPT, "same_text", 1.0)
+    for decision in (barred, hopeless, same):
+        assert decision.under(threshold) is decision
+    for score in (0.3, 0.8):
+        for verdict in (Verdict.GREY, Verdict.ACCEPT):
+            expected = Verdict.ACCEPT if score >= threshold else Verdict.GREY
+            assert Decision(verdict, "score", score).under(threshold).verdict is expected
+
+
+def test_a_decision_that_the_threshold_does_not_change_is_left_as_it_is() -> None:
+    decision = Decision(Verdict.GREY, "score", 0.3)
+    assert decision.under(0.5) is decision
+    assert decision.under(0.2).reason == "labels"

@@ -1,0 +1,3 @@
+module ferry-test-pause
+
+go 1.24.0

@@ -1,0 +1,80 @@
+"""The cache's store goes away, hangs, or changes its password: answers go on."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from pathlib import Path
+
+import yaml
+from e2e.harness.cluster import wait_for
+from e2e.harness.place import expect_no_failure
+
+HERE = Path(__file__).parent
+
+
+def _begin(place):
+    place.apply(HERE / "service.yaml")
+    place.wait_ready("cached")
+    wait_for("Redis", lambda: place.condition("cached", "CacheReady").get("status") == "True")
+
+
+def _signal(pod, name):
+    """Send a signal to the pod's redis-server, found on its node by the pod's uid."""
+    uid = pod["metadata"]["uid"]
+    script = (
+        f"for p in $(pgrep redis-server); do grep -q {uid} /proc/$p/cgroup && kill -{name} $p; done; true"
+    )
+    subprocess.run(["docker", "exec", pod["spec"]["nodeName"], "bash", "-c", script], check=True, timeout=30)
+
+
+def test_redis_is_killed(place):
+    _begin(place)
+    with place.traffic("cached") as traffic:
+        (pod,) = place.pods("cached", "redis")
+        place.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
+        traffic.more(30)
+        wait_for("Redis again", lambda: place.condition("cached", "CacheReady").get("status") == "True")
+        traffic.more(9)
+    expect_no_failure(traffic.record)
+
+
+def test_redis_hangs(place):
+    _begin(place)
+    with place.traffic("cached") as traffic:
+        (pod,) = place.pods("cached", "redis")
+        _signal(pod, "STOP")
+        try:
+            traffic.more(60)
+        finally:
+            _signal(pod, "CONT")
+        traffic.more(9)
+    expect_no_failure(traffic.record)
+
+
+def test_the_password_is_rotated(place):
+    _begin(place)
+    with place.traffic("cached") as traffic:
+        before = place.pod_names("cached", "redis")
+        password = base64.b64encode(b"another p@ss/w?rd#1%2F:+ &").decode()
+        patch = yaml.safe_dump({"data": {"password": password}})
+        place.kubectl("patch", "secret", "cached-redis", "--patch", patch)
+        wait_for("a new Redis", lambda: not before & place.pod_names("cached", "redis"))
+        place.wait_ready("cached")
+        wait_for("Redis", lambda: place.condition("cached", "CacheReady").get("status") == "True")
+        traffic.more(20)
+    expect_no_failure(traffic.record)
+    place.chat("cached", "Is this remembered?")
+    wait_for("a hit", lambda: place.chat("cached", "Is this remembered?").cache == "exact")
+
+
+def test_an_external_redis(place):
+    place.apply(HERE / "external.yaml", IMAGE=place.images.redis)
+    place.kubectl("rollout", "status", "deployment/store", "--timeout=60s")
+    place.apply(HERE / "external-service.yaml")
+    place.wait_ready("outside")
+    place.chat("outside", "Is this remembered?")
+    wait_for("a hit", lambda: place.chat("outside", "Is this remembered?").cache == "exact")
+    assert place.pods("outside", "redis") == []
+    said = place.kubectl("exec", "deployment/store", "--", "redis-cli", "-a", "p@ss/w:rd", "dbsize")
+    assert int(said.split()[-1]) > 0

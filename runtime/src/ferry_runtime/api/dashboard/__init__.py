@@ -1,0 +1,1 @@
+"""The dashboard: its page, its numbers, its load test."""

@@ -1,0 +1,38 @@
+"""What counts as a failed request, and what the table says of it."""
+
+from __future__ import annotations
+
+import pytest
+from e2e.harness.place import expect_no_failure
+from e2e.harness.table import Table
+from e2e.harness.traffic import Outcome, Record
+
+_GOOD = Outcome("kept", at=1, seconds=0.1, status=200, text="model-a pod-1 word0")
+_REFUSED = Outcome("new", at=2, seconds=0.1, status=503)
+_UNANSWERED = Outcome("new", at=3, seconds=0.1, status=0, error="ConnectError")
+_CUT = Outcome("stream", at=4, seconds=0.1, status=200, error="the stream ended without its end")
+
+
+@pytest.mark.parametrize("outcome", [_REFUSED, _UNANSWERED, _CUT])
+def test_whatever_is_not_a_whole_answer_has_failed(outcome):
+    record = Record((_GOOD, outcome))
+    assert record.failures == [outcome]
+    with pytest.raises(AssertionError):
+        expect_no_failure(record)
+
+
+def test_a_record_without_requests_proves_nothing():
+    with pytest.raises(AssertionError):
+        expect_no_failure(Record())
+
+
+def test_answers_are_counted_by_model_and_pod():
+    assert Record((_GOOD, _GOOD, _REFUSED)).answers() == {"model-a pod-1": 2}
+
+
+def test_the_table_adds_up_what_a_scenario_sent():
+    table = Table()
+    table.add("update", Record((_GOOD, _REFUSED)))
+    table.add("update", Record((_GOOD,)))
+    assert (table.row("update").sent, table.row("update").failed) == (3, 1)
+    assert "update" in table.lines()[-1]
