@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ferry_api.runtime_config import Verifier
 from ferry_runtime.cache.labels import Labels
 from ferry_runtime.cache.metrics import CacheMetrics
+from ferry_runtime.cache.semantic.compared import Compared, Comparisons
 from ferry_runtime.cache.semantic.gates import Skip, skip_reason
 from ferry_runtime.cache.semantic.index import Near, SemanticIndex
-from ferry_runtime.cache.semantic.compared import Compared, Comparisons
 from ferry_runtime.cache.semantic.verifier import Decision, LearnedVerifier, Verdict, shipped
 from ferry_runtime.cache.tasks import end
 from ferry_runtime.cache.tiers import Candidate, Found
