@@ -24,7 +24,7 @@ from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.redis_store import Record
 
 if TYPE_CHECKING:
-    from ferry_runtime.cache.semantic.judged import Judged
+    from ferry_runtime.cache.semantic.compared import Compared
 
 _SLICE = 2_000  # entries looked at a second for having expired
 
@@ -102,7 +102,7 @@ class Semantic(Protocol):
         """Start embedding it, in the background, unless that is done or under way."""
         ...
 
-    def judged(self) -> list[Judged]:
+    def compared(self) -> list[Compared]:
         """The latest comparisons of questions, newest first."""
         ...
 

@@ -317,7 +317,7 @@ async def test_the_latest_comparisons_say_what_was_decided_and_why(cache, make_r
     await outcome(cache, make_request("How do I disable the alarm?"))
     await outcome(cache, make_request(HOW_DO))
     await outcome(cache, make_request(HOW_CAN))
-    accepted, refused = cache.layer.semantic.judged()
+    accepted, refused = cache.layer.semantic.compared()
     assert (accepted.asked, accepted.stored, accepted.accepted) == (HOW_CAN, HOW_DO, True)
     assert (refused.stored, refused.accepted) == ("How do I enable the alarm?", False)
     assert refused.reason == "antonym"
@@ -327,6 +327,6 @@ async def test_the_latest_comparisons_say_what_was_decided_and_why(cache, make_r
 async def test_the_comparisons_are_bounded_and_shortened(cache, make_request) -> None:
     for number in range(60):
         await outcome(cache, make_request(f"What is the weight of item {number}? " + "really " * 60))
-    judged = cache.layer.semantic.judged()
-    assert 0 < len(judged) <= 50
-    assert max(len(item.asked) for item in judged) <= 200
+    compared = cache.layer.semantic.compared()
+    assert 0 < len(compared) <= 50
+    assert max(len(item.asked) for item in compared) <= 200
