@@ -120,7 +120,7 @@ export interface RecentRequest {
   similarity: number | null;
 }
 
-export interface Judged {
+export interface Compared {
   timestamp: number;
   asked: string;
   stored: string;
@@ -143,7 +143,7 @@ export interface Document {
   cache: CacheStats | null;
   timeline: Timeline;
   recent: RecentRequest[];
-  judged: Judged[];
+  compared: Compared[];
 }
 
 export interface LoadReport {

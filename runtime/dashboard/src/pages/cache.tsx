@@ -1,8 +1,8 @@
 import { sum } from "../data/derive";
 import { bytes, count, duration, share } from "../data/format";
 import type { CacheStats, Document } from "../data/types";
+import { Near } from "../panels/compared";
 import { HitRate, SavedTokens } from "../panels/hits";
-import { Near } from "../panels/judged";
 import { Card, Empty, Stat } from "../ui/card";
 
 function Counts({ title, hint, counts }: { title: string; hint: string; counts: Record<string, number> }) {

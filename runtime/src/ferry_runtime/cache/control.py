@@ -16,7 +16,7 @@ from typing import Any
 from ferry_runtime.cache.entry import Entry
 from ferry_runtime.cache.layer import CacheLayer
 from ferry_runtime.cache.messages import Scope
-from ferry_runtime.cache.semantic.judged import Judged
+from ferry_runtime.cache.semantic.compared import Compared
 from ferry_runtime.errors import InvalidRequest, StoreError, StoreUnavailable
 
 
@@ -91,10 +91,10 @@ class CacheControl:
             "writes": metrics.by_labels(metrics.writes),
         }
 
-    def judged(self) -> list[Judged]:
+    def compared(self) -> list[Compared]:
         """The latest questions that were near a stored one, newest first. Shows prompts: for admins."""
         semantic = self._layer.semantic
-        return semantic.judged() if semantic is not None else []
+        return semantic.compared() if semantic is not None else []
 
     async def entry(self, entry_id: str, caller: Caller) -> dict[str, Any]:
         """JSON for GET /cache/entries/{id}. Raises EntryNotFound, StoreUnavailable."""

@@ -24,7 +24,7 @@ from ferry_runtime.store.address import StoreAddress
 from ferry_runtime.store.redis_store import Record
 
 if TYPE_CHECKING:
-    from ferry_runtime.cache.semantic.judged import Judged
+    from ferry_runtime.cache.semantic.compared import Compared
 
 _SLICE = 2_000  # entries looked at a second for having expired
 
@@ -94,11 +94,15 @@ class Semantic(Protocol):
         """The verifier's score of the entry's latest hit here; None: there was none."""
         ...
 
+    def expect(self, question: str, partition: bytes) -> None:
+        """`find` may follow: as `prepare`, where the partition has anything to find."""
+        ...
+
     def prepare(self, question: str) -> None:
         """Start embedding it, in the background, unless that is done or under way."""
         ...
 
-    def judged(self) -> list[Judged]:
+    def compared(self) -> list[Compared]:
         """The latest comparisons of questions, newest first."""
         ...
 

@@ -51,7 +51,7 @@ class Assembler:
                 msgspec.structs.replace(request, prompt=_shortened(request.prompt))
                 for request in services.recent.latest(RECENT)
             ],
-            judged=cache.judged() if cache is not None else [],
+            compared=cache.compared() if cache is not None else [],
         )
 
     def _state(self) -> ServiceState:

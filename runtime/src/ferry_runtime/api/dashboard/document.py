@@ -12,7 +12,7 @@ import msgspec
 
 from ferry_runtime.api.recent import RecentRequest
 from ferry_runtime.api.routes.health import EngineHealth
-from ferry_runtime.cache.semantic.judged import Judged
+from ferry_runtime.cache.semantic.compared import Compared
 from ferry_runtime.timeline import Columns
 from ferry_runtime.windows import Spread
 
@@ -91,4 +91,4 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     cache: dict[str, Any] | None  # as in /cache/stats
     timeline: Columns
     recent: list[RecentRequest]
-    judged: list[Judged]
+    compared: list[Compared]

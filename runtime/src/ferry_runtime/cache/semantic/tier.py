@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ferry_api.runtime_config import Verifier
 from ferry_runtime.cache.labels import Labels
 from ferry_runtime.cache.metrics import CacheMetrics
+from ferry_runtime.cache.semantic.compared import Compared, Comparisons
 from ferry_runtime.cache.semantic.gates import Skip, skip_reason
 from ferry_runtime.cache.semantic.index import Near, SemanticIndex
-from ferry_runtime.cache.semantic.judged import Judged, Judgements
 from ferry_runtime.cache.semantic.verifier import Decision, LearnedVerifier, Verdict, shipped
 from ferry_runtime.cache.tasks import end
 from ferry_runtime.cache.tiers import Candidate, Found
@@ -65,7 +65,7 @@ class SemanticTier:
         verifier: LearnedVerifier | None = None,
     ) -> None:
         self.index = SemanticIndex(max_entries, max_bytes, lambda: self._fingerprint)
-        self._judgements = Judgements()
+        self._comparisons = Comparisons()
         self._embedder = embedder
         self._metrics = metrics
         self._patience = patience
@@ -129,12 +129,16 @@ class SemanticTier:
             return None
         return _stored(await self._vector(question, 10.0))
 
+    def expect(self, question: str, partition: bytes) -> None:
+        if self.index.partition_size(partition):
+            self.prepare(question)
+
     def prepare(self, question: str) -> None:
         if skip_reason(question) is None and question not in self._memo and question not in self._running:
             self._start_embedding(question)
 
-    def judged(self) -> list[Judged]:
-        return self._judgements.latest()
+    def compared(self) -> list[Compared]:
+        return self._comparisons.latest()
 
     def at_hand(self, question: str) -> bytes | None:
         return _stored(self._memo.get(question))
@@ -158,7 +162,7 @@ class SemanticTier:
         else:
             decisions = self._decide(near, question)
         decisions = [self._learned(item, one) for item, one in zip(near, decisions, strict=True)]
-        self._judgements.add(question, near, decisions)
+        self._comparisons.add(question, near, decisions)
         accepted, grey = [], []
         for item, decision in zip(near, decisions, strict=True):
             candidate = Candidate(item.row.id, item.cosine, decision.score)

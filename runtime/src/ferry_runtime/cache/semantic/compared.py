@@ -15,7 +15,7 @@ _KEPT = 50
 _SHOWN = 200  # characters of a question
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """``asked`` was compared with the question ``stored`` with ``entry``. ``reason`` is the rule that
     refused it, or score. ``timestamp`` is in Unix seconds, ``similarity`` the cosine."""
 
@@ -28,11 +28,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Judgements:
+class Comparisons:
     """A ring, newest first. It holds questions: nothing but an admin route may read it."""
 
     def __init__(self) -> None:
-        self._ring: deque[Judged] = deque(maxlen=_KEPT)
+        self._ring: deque[Compared] = deque(maxlen=_KEPT)
 
     def add(self, question: str, near: Sequence[Near], decisions: Sequence[Decision]) -> None:
         """One lookup: the candidate that was accepted, else the nearest one that was not."""
@@ -42,7 +42,7 @@ class Judgements:
         accepted = next((pair for pair in pairs if pair[1].verdict is Verdict.ACCEPT), None)
         candidate, decision = accepted or pairs[0]
         self._ring.appendleft(
-            Judged(
+            Compared(
                 timestamp=time.time(),
                 asked=_shortened(question),
                 stored=_shortened(candidate.row.question),
@@ -53,7 +53,7 @@ class Judgements:
             )
         )
 
-    def latest(self) -> list[Judged]:
+    def latest(self) -> list[Compared]:
         return list(self._ring)
 
 

@@ -1,5 +1,5 @@
 import { ago } from "../data/format";
-import type { Document, Judged } from "../data/types";
+import type { Compared, Document } from "../data/types";
 import { Card, Empty } from "../ui/card";
 import { WrongAnswer } from "./feedback";
 
@@ -12,29 +12,30 @@ const REASONS: Record<string, string> = {
   entity: "different names",
   order: "another order",
   score: "score too low",
+  labels: "labelled answers",
 };
 
-function Pair({ judged, now }: { judged: Judged; now: number }) {
+function Pair({ compared, now }: { compared: Compared; now: number }) {
   return (
     <li className="pair">
       <div>
         <p>
           <span className="tag">asked</span>
-          {judged.asked}
+          {compared.asked}
         </p>
         <p>
           <span className="tag">stored</span>
-          {judged.stored}
+          {compared.stored}
         </p>
       </div>
       <div className="verdict">
-        <span className={judged.accepted ? "badge good" : "badge"}>
-          {judged.accepted ? "Accepted" : (REASONS[judged.reason] ?? judged.reason)}
+        <span className={compared.accepted ? "badge good" : "badge"}>
+          {compared.accepted ? "Accepted" : (REASONS[compared.reason] ?? compared.reason)}
         </span>
         <span className="faint">
-          cosine {judged.similarity.toFixed(3)} · {ago(Math.max(0, now - judged.timestamp))}
+          cosine {compared.similarity.toFixed(3)} · {ago(Math.max(0, now - compared.timestamp))}
         </span>
-        <WrongAnswer entry={judged.entry} about={judged.stored} />
+        <WrongAnswer entry={compared.entry} about={compared.stored} />
       </div>
     </li>
   );
@@ -51,14 +52,14 @@ interface NearProps {
 
 /** Questions beside the stored one that was nearest, with what the verifier said. */
 export function Near({ document, accepted, title, hint, empty, most }: NearProps) {
-  const pairs = document.judged.filter((judged) => judged.accepted === accepted).slice(0, most);
+  const pairs = document.compared.filter((compared) => compared.accepted === accepted).slice(0, most);
   return (
     <Card title={title} hint={hint}>
       {pairs.length ? (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls must be reachable by keys
         <ul className="pairs" tabIndex={0} aria-label={title}>
-          {pairs.map((judged) => (
-            <Pair key={`${judged.timestamp} ${judged.entry}`} judged={judged} now={document.now} />
+          {pairs.map((compared) => (
+            <Pair key={`${compared.timestamp} ${compared.entry}`} compared={compared} now={document.now} />
           ))}
         </ul>
       ) : (
