@@ -149,7 +149,7 @@ def _curve(values: np.ndarray, same: np.ndarray) -> list[tuple[float, float]]:
 
 
 _LEFT, _TOP, _WIDTH, _HEIGHT = 60, 20, 560, 330
-_WIDEST = 0.6  # share of traps at the right edge: more pass no gate
+_WIDEST = 0.7  # share of traps at the right edge: more pass no gate
 
 
 def _svg(curves: dict[str, list[tuple[float, float]]]) -> str:

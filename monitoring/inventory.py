@@ -14,8 +14,8 @@ from ferry_operator.metrics import Metrics as OperatorMetrics
 from ferry_operator.observing.exported import exported
 from ferry_operator.observing.store import Store
 from ferry_runtime.api.httpmetrics import HttpMetrics
+from ferry_runtime.cache.judging import Verdict
 from ferry_runtime.cache.metrics import CacheMetrics
-from ferry_runtime.cache.shadow import Verdict
 from ferry_runtime.engine.fake import FakeBackend
 from ferry_runtime.generation import CacheOutcome
 from ferry_runtime.metrics import Metrics as RuntimeMetrics

@@ -116,7 +116,9 @@ async def _parts(settings: Settings, metrics: Metrics, health: Health, stop: asy
             lost=stock.lose,
         )
         watcher = Watcher(settings, store, queue, freshness=health.freshness, gone=reconciler.forget)
-        autoscaler = Autoscaler(api, store, every=settings.scaling_seconds, reporter=settings.identity)
+        autoscaler = Autoscaler(
+            api, store, metrics=metrics, every=settings.scaling_seconds, reporter=settings.identity
+        )
         leader = Leader(
             stock=stock,
             store=store,

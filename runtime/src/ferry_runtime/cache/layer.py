@@ -163,7 +163,10 @@ class CacheLayer:
     async def _look_up(self, asked: _Asked) -> _Looked:
         """The tiers that cost a wait. Never raises on the cache's own account."""
         now = time.time()
-        entry = await self.tiers.fetch(asked.identity.entry_id, now)
+        identity = asked.identity
+        if self.semantic is not None and identity.partition and identity.question:
+            self.semantic.expect(identity.question, identity.partition)  # while the store is being asked
+        entry = await self.tiers.fetch(identity.entry_id, now)
         if entry is not None and self._fits_exactly(entry, asked, now):
             self.metrics.lookups.labels("exact", "hit").inc()
             return _Looked(hit(entry, asked.request.id, now))

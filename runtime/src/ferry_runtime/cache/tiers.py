@@ -94,6 +94,10 @@ class Semantic(Protocol):
         """The verifier's score of the entry's latest hit here; None: there was none."""
         ...
 
+    def expect(self, question: str, partition: bytes) -> None:
+        """`find` may follow: as `prepare`, where the partition has anything to find."""
+        ...
+
     def prepare(self, question: str) -> None:
         """Start embedding it, in the background, unless that is done or under way."""
         ...

@@ -10,6 +10,7 @@ from tests.unit.operator.samples import resource
 
 from ferry_operator.errors import Conflict
 from ferry_operator.kinds import POD
+from ferry_operator.metrics import Metrics
 from ferry_operator.observing.facts import observe
 from ferry_operator.observing.store import Store
 from ferry_operator.scaling.autoscaler import Autoscaler
@@ -40,12 +41,23 @@ class Scene:
         self.api, self.store, self.now = Api(), Store(), 1000.0
         self.says = {}
         self.version = 100
+        self.metrics = Metrics()
         self.autoscaler = self.another()
 
     def another(self):
         return Autoscaler(
-            self.api, self.store, every=15.0, reporter="test", ask=self.ask, clock=lambda: self.now
+            self.api,
+            self.store,
+            metrics=self.metrics,
+            every=15.0,
+            reporter="test",
+            ask=self.ask,
+            clock=lambda: self.now,
         )
+
+    @property
+    def silent(self):
+        return self.metrics.registry.get_sample_value("ferry_operator_scaling_unanswered")
 
     async def ask(self, session, address):
         return self.says[address]
@@ -101,6 +113,10 @@ async def test_a_pod_that_does_not_answer_keeps_the_count_from_falling(scene):
     scene.asks(3).pods(Load(0, 1), Load(0, 0), None)
     for _ in range(40):
         assert await scene.look(15) == []
+    assert scene.silent == 1
+    scene.pods(Load(0, 1), Load(0, 0), Load(0, 0))
+    await scene.look(15)
+    assert scene.silent == 0
 
 
 async def test_without_any_answer_nothing_is_changed_but_the_bounds_hold(scene):

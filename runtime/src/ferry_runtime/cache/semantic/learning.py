@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 # Log-odds by which entries differ. The likeliest value is 3.6 to 4.2 on fow-cache's pairs in many
 # wordings (bench/cache_learning.py); the lower end believes labels less.
 SPREAD = 3.5
-MOST_WRONG = 0.15
+MOST_WRONG = 0.1
 NEVER = 1.01  # no score reaches it
 
 _STEPS = 128

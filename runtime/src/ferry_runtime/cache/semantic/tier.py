@@ -129,6 +129,10 @@ class SemanticTier:
             return None
         return _stored(await self._vector(question, 10.0))
 
+    def expect(self, question: str, partition: bytes) -> None:
+        if self.index.partition_size(partition):
+            self.prepare(question)
+
     def prepare(self, question: str) -> None:
         if skip_reason(question) is None and question not in self._memo and question not in self._running:
             self._start_embedding(question)

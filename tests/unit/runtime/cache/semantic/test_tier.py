@@ -63,6 +63,24 @@ async def test_a_rewording_is_answered_with_similarity_and_entry(cache, make_req
     assert info.entry_id is not None
 
 
+async def test_a_question_is_embedded_while_the_store_is_asked(
+    cache, make_request, embedder, monkeypatch
+) -> None:
+    """A miss waits for the slower of the two, not for both; with nothing to find nothing is embedded."""
+    asked: list[list[str]] = []
+    fetch = cache.layer.tiers.fetch
+
+    async def slow_fetch(entry_id, now):
+        await asyncio.sleep(0.01)
+        asked.append(list(embedder.calls))
+        return await fetch(entry_id, now)
+
+    monkeypatch.setattr(cache.layer.tiers, "fetch", slow_fetch)
+    await outcome(cache, make_request(HOW_DO))
+    await outcome(cache, make_request("Where is the harbour?"))
+    assert asked == [[], [HOW_DO, "Where is the harbour?"]]
+
+
 async def test_what_is_not_identity_does_not_keep_a_rewording_from_its_answer(cache, make_request) -> None:
     await outcome(cache, make_request(HOW_DO))
     other = make_request(
