@@ -98,9 +98,13 @@ def plain(text: str) -> str:
     return text.replace("\u00a0", " ").strip()
 
 
-def milliseconds(shown: str) -> float:
-    number, unit = shown.split()
-    return float(number) * {"ms": 1.0, "s": 1000.0}[unit]
+def shown(milliseconds: float) -> str:
+    """A latency as the page writes it."""
+    if milliseconds < 10:
+        return f"{milliseconds:.1f} ms"
+    if milliseconds < 1_000:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds / 1_000:.{2 if milliseconds < 10_000 else 1}f} s"
 
 
 def ask(client: httpx.Client, *prompts: str, tokens: int = 64) -> None:

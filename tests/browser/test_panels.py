@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import httpx
 import pytest
-from tests.browser.support import Dashboard, ask, indexed, milliseconds, plain, samples, totals
+from tests.browser.support import Dashboard, ask, indexed, plain, samples, shown, totals
 from tests.integration.runtime.http.support import Served
 
 from ferry_runtime.engine.fake import FakeBackend
@@ -35,8 +35,8 @@ def test_answers_by_tier_and_saved_tokens(served: Served, open_page: OpenPage) -
     page.region("Answers by tier").get_by_text("Exact hit").wait_for()
     with httpx.Client(base_url=served.url) as client:
         scraped, summary = samples(client), totals(client)
-    shown = page.parts("Answers by tier")
-    assert shown == {
+    tiers = page.parts("Answers by tier")
+    assert tiers == {
         "Exact hit": 3,
         "Similar question": 1,
         "Shared generation": 0,
@@ -44,7 +44,7 @@ def test_answers_by_tier_and_saved_tokens(served: Served, open_page: OpenPage) -
         "Not cacheable": 1,
     }
     for name, outcome in (("Exact hit", "exact"), ("Similar question", "semantic"), ("Generated", "miss")):
-        assert shown[name] == scraped[f"ferry_cache_answers_total/{outcome}"]
+        assert tiers[name] == scraped[f"ferry_cache_answers_total/{outcome}"]
     assert plain(page.page.get_by_test_id("hit-rate").inner_text()).startswith("57 %")
     assert round(summary["cache_hit_rate"] * 100) == 57
     saved = page.parts("Tokens saved by the cache")
@@ -71,8 +71,7 @@ def test_latencies(served: Served, open_page: OpenPage) -> None:
     with httpx.Client(base_url=served.url) as client:
         scraped, summary = samples(client), totals(client)
     for name in ("p50", "p95", "p99"):
-        shown = milliseconds(page.stat("Latency", name))
-        assert shown == pytest.approx(summary[f"{name}_latency_ms"], abs=0.05, rel=0.005)
+        assert page.stat("Latency", name) == shown(summary[f"{name}_latency_ms"])
     assert page.stat("Latency", "of the latest") == str(summary["window"]) == "8"
     first = int(page.stat("Time to first token", "of the latest"))
     assert first == scraped["ferry_time_to_first_token_seconds_count"] == 4

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.browser.support import Dashboard, milliseconds, plain, samples, totals
+from tests.browser.support import Dashboard, plain, samples, shown, totals
 
 OpenPage = Callable[..., Dashboard]
 PROMPTS = (
@@ -57,11 +57,11 @@ def test_ten_prompts_read_on_the_page_as_in_the_metrics(
 
 
 def _hits(page: Dashboard, sent: list[str], scraped: dict[str, float], summary: dict[str, Any]) -> None:
-    shown = page.parts("Answers by tier")
-    assert {name: count for name, count in shown.items() if count} == Counter(sent)
+    tiers = page.parts("Answers by tier")
+    assert {name: count for name, count in tiers.items() if count} == Counter(sent)
     for outcome, name in ALL_NAMES.items():
-        assert shown[name] == scraped.get(f"ferry_cache_answers_total/{outcome}", 0)
-    assert sum(shown[name] for name in NAMES.values()) == summary["cache_hits"] >= 5
+        assert tiers[name] == scraped.get(f"ferry_cache_answers_total/{outcome}", 0)
+    assert sum(tiers[name] for name in NAMES.values()) == summary["cache_hits"] >= 5
     rate = plain(page.page.get_by_test_id("hit-rate").inner_text()).splitlines()[0]
     assert rate == f"{summary['cache_hit_rate'] * 100:.0f} %"
     saved = page.parts("Tokens saved by the cache")
@@ -80,8 +80,7 @@ def _batches(page: Dashboard, scraped: dict[str, float], summary: dict[str, Any]
 
 def _latencies(page: Dashboard, scraped: dict[str, float], summary: dict[str, Any]) -> None:
     for name in ("p50", "p95", "p99"):
-        shown = milliseconds(page.stat("Latency", name))
-        assert shown == pytest.approx(summary[f"{name}_latency_ms"], rel=0.005, abs=0.05)
+        assert page.stat("Latency", name) == shown(summary[f"{name}_latency_ms"])
     assert page.stat("Latency", "of the latest") == "10"
     assert scraped["ferry_e2e_request_latency_seconds_count"] == summary["window"] == 10
     first = page.stat("Time to first token", "of the latest")
