@@ -99,7 +99,7 @@ e2e-smoke: install ## End to end in a few minutes: install, answer, update under
 
 .PHONY: soak
 soak: install ## What takes minutes: full operator matrices, ten minutes of overload
-	$(PYTEST) -m slow tests/integration/operator tests/chart
+	$(BIN)/python -m pytest -n 0 -s -m slow tests/integration/operator tests/chart
 	FERRY_EVERY_FAULT=1 $(PYTEST) tests/integration/operator/test_faults.py
 	$(BIN)/python -m bench soak
 	$(BIN)/python -m pytest -n 0 -m slow tests/browser

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -30,6 +32,8 @@ def main() -> None:
     )
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     arguments = parser.parse_args()
+    # An ordered end, as from Ctrl-C: the servers that a scenario started end with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     import_module(f"bench.{arguments.scenario}").run(arguments.results)
 
 

@@ -1,9 +1,10 @@
-"""Does the judge of `ferry_runtime.cache.judging` agree with people's labels? On the texts of fow-cache.
+"""Does the judge of `ferry_runtime.cache.judging` agree with labels? On the texts of fow-cache.
 
 Answers: the assistant's turns in its chats. Where a pair of chats of one turn each is the same one reworded
 or chattier, the two turns say the same; where the context or a detail is swapped, an offer is another, or the
 history is about something else, they do not; of longer chats the last turn that differs is taken, for
-swaps and other offers. Texts: the 600 labelled pairs of questions, for which the set ships no answers.
+swaps and other offers. A turn that ends with a question asks back and answers nothing ("How can I help?"), so
+the first figures leave those out. Texts: the 600 labelled pairs of questions, which come without answers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Told:
 
 def run(results: Path) -> None:
     report = Report("cache_judge", read_environment())
-    for name, told in (("answers", answers()), ("texts", texts())):
+    every = answers()
+    plain = [item for item in every if not (_asks_back(item.one) or _asks_back(item.other))]
+    for name, told in (("answers", plain), ("answers and questions back", every), ("texts", texts())):
         vectors = embed([text for item in told for text in (item.one, item.other)], embedder_directory())
         verdicts = [verdict_of(float(vectors[t.one] @ vectors[t.other]), t.one, t.other) for t in told]
         for line, value in agreement(told, verdicts):
@@ -81,6 +84,10 @@ def agreement(told: Sequence[Told], verdicts: Sequence[Verdict]) -> list[tuple[s
         ("pairs that do not, called same",
          _share(called[Verdict.SAME].count(False), sum(not item.same for item in told))),
     ]  # fmt: skip
+
+
+def _asks_back(text: str) -> bool:
+    return text.rstrip().endswith("?")
 
 
 def _assistant(messages: Any) -> list[str]:

@@ -22,6 +22,7 @@ from bench.environment import Environment, read_environment
 from bench.load.engine_a import engine_a
 from bench.load.figures import Figures, figures
 from bench.load.k6 import k6_version, run_script
+from bench.load.scenarios import SCENARIOS
 from bench.load.warming import embedder_loaded
 from bench.model import model_directory
 from bench.report import Report
@@ -35,6 +36,7 @@ WANTED = {
     "repeat_30": "p95 at most half",
     "no_cache": "at least 1.2 times the throughput, p95 no higher",
 }
+_TIMES = {one.name: {"ramp": one.ramp, "hold": one.hold} for one in SCENARIOS}
 PEER = os.environ.get("BENCH_PEER", "documented")  # or off-loop
 NAMES = ("ferry", "engine A")
 Pair = dict[str, Any]  # scenario, peer, seed, and each name's Figures as JSON
@@ -74,7 +76,7 @@ def _pair(scenario: str, before: list[Pair]) -> Pair:
     pair: Pair = {"scenario": scenario, "peer": PEER, "seed": seed}
     for name in NAMES if seed % 2 else reversed(NAMES):
         with SIDES[name]() as url:
-            found = figures(run_script(scenario, url, seed=seed))
+            found = figures(run_script(scenario, url, seed=seed, **_TIMES[scenario]))
         print(f"{scenario}, round {seed}, {name}: {found}", flush=True)
         pair[name] = found.as_json()
     return pair

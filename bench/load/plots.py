@@ -53,6 +53,7 @@ def latencies(found: Sequence[tuple[str, Figures]]) -> str:
     """Half, 95 and 99 in a hundred requests of each scenario were answered within …"""
     figure = Figure(figsize=(7.6, 0.62 * len(found) + 1.1))
     axes = figure.subplots()
+    shown: set[str] = set()  # in the legend: each once, though a scenario may lack some
     for place, (_, own) in enumerate(found):
         for value, colour, name in (
             (own.p99, RED, "99 %"),
@@ -61,7 +62,10 @@ def latencies(found: Sequence[tuple[str, Figures]]) -> str:
         ):
             if value < math.inf:
                 at = max(value, _LEAST_SECONDS)
-                axes.plot(at, place, "o", color=colour, markersize=9, label=name if place == 0 else None)
+                axes.plot(
+                    at, place, "o", color=colour, markersize=9, label=name if name not in shown else None
+                )
+                shown.add(name)
                 axes.annotate(
                     duration(value), (at, place), (0, 8), textcoords="offset points", ha="center", fontsize=7
                 )
@@ -69,7 +73,8 @@ def latencies(found: Sequence[tuple[str, Figures]]) -> str:
     axes.xaxis.set_major_formatter(_DURATIONS)
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_yticks(range(len(found)), [title for title, _ in found])
-    axes.legend(title="of the requests within", loc="center left", bbox_to_anchor=(1, 0.5))
+    if axes.get_legend_handles_labels()[0]:  # none where no request was answered
+        axes.legend(title="of the requests within", loc="center left", bbox_to_anchor=(1, 0.5))
     return _svg(figure)
 
 

@@ -14,7 +14,7 @@ HOW_DO, HOW_CAN = "How do I reset my password?", "How can I reset my password?"
 
 
 def outcome(client: httpx.Client, prompt: str) -> str:
-    answer = client.post("/generate", json={"prompt": prompt, "max_new_tokens": 24})
+    answer = client.post("/generate", json={"prompt": prompt, "max_new_tokens": 64})
     return answer.headers["x-ferry-cache"]
 
 

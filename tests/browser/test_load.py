@@ -14,7 +14,7 @@ Serve = Callable[..., Served]
 
 def fill(page: Dashboard, **fields: str) -> None:
     for label, value in fields.items():
-        page.page.get_by_label(label.replace("_", " ")).fill(value)
+        page.page.locator(".load-form").get_by_label(label.replace("_", " ")).fill(value)
 
 
 def test_it_runs_to_its_end_and_reports_what_the_server_counted(serve: Serve, open_page: OpenPage) -> None:
@@ -41,7 +41,7 @@ def test_it_can_be_stopped_and_then_nothing_runs_on(serve: Serve, open_page: Ope
     page = open_page(served.url, "load")
     fill(page, Requests="500", At_a_time="8", Tokens_each="32")
     page.page.get_by_role("button", name="Start").click()
-    page.page.wait_for_function("document.querySelector('.progress b')?.innerText === 'Running'")
+    page.region("Result").get_by_text("Running").wait_for()
     page.page.get_by_role("button", name="Stop").click()
     page.region("Result").get_by_text("Stopped.", exact=True).wait_for()
     with httpx.Client(base_url=served.url) as client:

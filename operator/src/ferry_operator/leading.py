@@ -86,7 +86,9 @@ class Stock:
     async def _children(self, kind: Kind, namespace: str | None) -> None:
         found, version = [], 0
         async for version, page in self._api.pages(kind, namespace, labels.WATCHED):  # noqa: B007  (used below)
-            found += [child for live in page if (child := observe(kind, live)) is not None]
+            for live in page:
+                child = self._store.known(kind, live["metadata"]) or observe(kind, live)
+                found += [] if child is None else [child]
         self._store.keep_children(kind, found, namespace, version)
 
     async def _resources(self, namespace: str | None) -> None:

@@ -8,6 +8,7 @@ from bench.load.random_model import Shape, random_model
 TINY = Shape("random-tiny", layers=1, width=32, heads=2, key_value_heads=1, between=48)
 
 
+@pytest.mark.timeout(300)  # it imports torch and transformers
 def test_a_model_of_another_shape_speaks_with_the_packaged_tokenizer(
     smollm2_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -70,6 +71,10 @@ def wait_for(what: str, check: Callable[[], Any], seconds: float = 30.0, every: 
     raise AssertionError(f"waited {seconds:.0f} s for {what}; last: {last!r}")
 
 
+# Of util-linux: a test run that is killed leaves no control plane behind.
+_MORTAL = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
+
+
 @dataclass
 class Process:
     """One component, its log in a file."""
@@ -82,7 +87,7 @@ class Process:
     def start(self) -> None:
         with self.log.open("ab") as output:
             self.running = subprocess.Popen(
-                self.command,
+                [*_MORTAL, *self.command],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **self.environment},

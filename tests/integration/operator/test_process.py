@@ -11,10 +11,10 @@ import urllib.request
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from tests.integration.operator.audit import writes
 from tests.integration.operator.cluster import Api, wait_for
 from tests.integration.operator.process import ROOT, Operator, admit, grant
 from tests.integration.operator.service import Service
-from tests.integration.operator.test_reconcile import writes
 
 
 @pytest.mark.usefixtures("alone")

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.integration.operator.audit import writes
 from tests.integration.operator.cluster import Api, cluster, wait_for
 from tests.integration.operator.process import ROOT, Operator, grant
 from tests.integration.operator.service import Service
-from tests.integration.operator.test_reconcile import writes
 
 _FOREIGN = 10  # Secrets and pods each, per InferenceService
 _RATE = 5.0  # per second

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.integration.operator.audit import writes
 from tests.integration.operator.cluster import wait_for
-from tests.integration.operator.test_reconcile import writes
 
 pytestmark = pytest.mark.usefixtures("alone")
 _RECONCILES = "ferry_operator_reconcile_duration_seconds_count"

@@ -21,6 +21,8 @@ from ferry_operator.observing.store import Store
 from ferry_operator.reconciling.queue import KeyedQueue
 from ferry_operator.settings import Settings
 
+_BACKOFFS = (1, 1, 2, 3, *(5,) * 20)  # seconds: an API server that is back is found within five
+
 
 class Watcher:
     """Runs kopf until it is stopped.
@@ -89,8 +91,8 @@ class Watcher:
         async def child(event: kopf.RawEvent, **_: Any) -> None:
             self._note_relisting(event)
             deleted = event["type"] == "DELETED"
-            if not deleted and self._store.has(kind, event["object"]["metadata"]):
-                return  # the echo of the operator's own write
+            if not deleted and self._store.known(kind, event["object"]["metadata"]):
+                return  # the echo of the operator's own write, or listed already
             observed = observe(kind, event["object"])
             if observed is None:
                 return
@@ -138,6 +140,7 @@ def _kopf_settings(settings: Settings) -> kopf.OperatorSettings:
     configured.watching.chunk_size = 100
     configured.queueing.idle_timeout = 0.1  # a worker per object is not kept waiting
     configured.networking.request_timeout = settings.request_timeout
+    configured.networking.error_backoffs = _BACKOFFS
     for kind in CHILDREN:
         configured.watching.label_selectors[kind.group, kind.version, kind.plural] = labels.WATCHED
     return configured

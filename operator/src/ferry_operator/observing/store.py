@@ -79,11 +79,11 @@ class Store:
             del self._resources[key]
         return key
 
-    def has(self, kind: Kind, metadata: Mapping[str, Any]) -> bool:
-        """Whether this very state of a child is known already."""
+    def known(self, kind: Kind, metadata: Mapping[str, Any]) -> Observed | None:
+        """A child, if this very state of it is known already: then it need not be looked at again."""
         key = self._holders.get((kind, metadata["namespace"], metadata["name"]))
-        known = self._children[key].get((kind, metadata["name"])) if key is not None else None
-        return known is not None and known.version == int(metadata["resourceVersion"])
+        child = self._children[key].get((kind, metadata["name"])) if key is not None else None
+        return child if child is not None and child.version == int(metadata["resourceVersion"]) else None
 
     def put_child(self, child: Observed) -> set[Key]:
         """Returns whom it concerns: two, when a child has changed hands; nobody, when it is no news."""

@@ -32,7 +32,7 @@ export async function send(path: string, options: RequestInit = {}): Promise<Res
   const response = await fetch(address(path), {
     ...options,
     headers,
-    cache: "no-store",
+    // No cache mode: "no-store" would add "Cache-Control: no-cache", which Ferry takes at its word.
     credentials: "same-origin",
     redirect: "error",
   });

@@ -22,12 +22,13 @@ export async function* lines(body: ReadableStream<Uint8Array>): AsyncGenerator<s
   }
 }
 
-/** The data of each event, up to the [DONE] of OpenAI's streams. */
+/** The data of each event, up to the [DONE] of OpenAI's streams. The body is read to its end even so: who
+ *  leaves before has, to the server, cancelled. */
 export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  let done = false;
   for await (const line of lines(body)) {
-    if (!line.startsWith("data:")) continue;
-    const data = line.slice(5).trim();
-    if (data === "[DONE]") return;
-    yield data;
+    const data = line.startsWith("data:") ? line.slice(5).trim() : "";
+    done ||= data === "[DONE]";
+    if (data && !done) yield data;
   }
 }

@@ -84,7 +84,11 @@ export function Playground({ document }: { document: Document }) {
 
   return (
     <div className="playground">
-      <Card title="Ask" hint={`${service.chat ? "Chat" : "Completion"} of ${service.model}`}>
+      <Card
+        title="Ask"
+        className={right ? "span" : ""}
+        hint={`${service.chat ? "Chat" : "Completion"} of ${service.model}`}
+      >
         <form
           onSubmit={(event) => {
             event.preventDefault();

@@ -55,11 +55,11 @@ def test_a_state_that_is_known_is_told_from_others_before_it_is_looked_at():
     store = Store()
     store.put_child(child(version=10))
     metadata = {"namespace": "team", "name": "chat-runtime", "resourceVersion": "10"}
-    assert store.has(CONFIG_MAP, metadata)
-    assert not store.has(CONFIG_MAP, {**metadata, "resourceVersion": "11"})
-    assert not store.has(SECRET, metadata)
+    assert store.known(CONFIG_MAP, metadata)
+    assert not store.known(CONFIG_MAP, {**metadata, "resourceVersion": "11"})
+    assert not store.known(SECRET, metadata)
     store.drop_child(child(version=12))
-    assert not store.has(CONFIG_MAP, metadata)
+    assert not store.known(CONFIG_MAP, metadata)
 
 
 def test_a_resource_is_news_once_and_a_users_where_its_spec_is_new():

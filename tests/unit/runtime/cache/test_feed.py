@@ -34,6 +34,9 @@ class Store:
         self.most = most
         self.asked: list[int] = []
 
+    async def run_id(self) -> str | None:
+        return "one"
+
     async def last_position(self) -> str:
         return self.told[-1].position if self.told else "0-0"
 
@@ -73,8 +76,12 @@ class Reader:
             on_purge=lambda _: 0,
             on_judged=self.judged.append,
             on_reconciled=lambda *_: None,
+            on_restarted=self.restarted,
             purges=lambda: self.purges,
         )
+
+    async def restarted(self, followed: bool) -> set[str]:
+        raise AssertionError("the store was not started anew")
 
     async def read_all(self) -> int:
         """Until it succeeds; returns how often it had to begin anew."""

@@ -15,6 +15,7 @@ from ferry_api.runtime_config import CacheConfig, Verifier
 from ferry_runtime.cache import judging
 from ferry_runtime.cache.control import CacheControl, Caller
 from ferry_runtime.cache.identity import ServedModel
+from ferry_runtime.cache.local import Drop
 from ferry_runtime.cache.semantic.verifier import Decision, Verdict
 from ferry_runtime.cache.setup import build_cache
 from ferry_runtime.errors import EmbedderUnavailable
@@ -172,7 +173,7 @@ async def test_a_pair_of_which_one_is_gone_is_dropped(service, gone: str) -> Non
     _, first = await service.ask(FIRST)
     service.idle = False
     _, second = await service.ask(OTHERS[0])
-    service.cache.layer.tiers.local.drop({"candidate": first, "answer": second}[gone])
+    service.cache.layer.tiers.local.drop({"candidate": first, "answer": second}[gone], Drop.PURGED)
     service.idle = True
     await service.settled()
     assert service.labels == {}

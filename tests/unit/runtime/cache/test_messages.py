@@ -2,7 +2,15 @@
 
 import pytest
 
-from ferry_runtime.cache.messages import Scope, Stored, decode_scope, decode_stored, encode
+from ferry_runtime.cache.messages import (
+    Judged,
+    Scope,
+    Stored,
+    decode_judged,
+    decode_scope,
+    decode_stored,
+    encode,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,8 +44,15 @@ def test_every_part_of_an_order_narrows_it_down(scope: Scope, covered: bool) -> 
     assert scope.covers(entry_id="1", tenant="a", model="m") is covered
 
 
+def test_a_label_arrives_as_it_was_told_in_about_100_bytes() -> None:
+    judged = Judged("0" * 32, "tenant", "model", 1_800_000_000.25, 0xFF)
+    assert decode_judged(encode(judged)) == judged
+    assert len(encode(judged)) < 100
+
+
 @pytest.mark.parametrize("data", [b"", b"junk", b"\xc1", b"\x90", b"\x93\x01\x02\x03"])
 def test_what_is_not_ours_is_no_message(data: bytes) -> None:
     assert decode_stored(data) is None
+    assert decode_judged(data) is None
     assert decode_stored(encode(Stored("r", "1"))) == Stored("r", "1")
     assert decode_scope(b"\x93\x01\x02\x03") is None
