@@ -62,7 +62,7 @@ def serve() -> Iterator[Callable[..., Served]]:
 
         def start(**options: Any) -> Served:
             hot = HotConfig(cache=CacheConfig(similarity_threshold=0.7))
-            defaults = {"cached": True, "embedder": WordBag(), "bundle": Bundle(), "hot": hot}
+            defaults = {"cached": True, "cache_embedder": WordBag(), "bundle": Bundle(), "hot": hot}
             return servers.enter_context(threaded(**{**defaults, **options}))
 
         yield start

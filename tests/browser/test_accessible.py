@@ -24,7 +24,7 @@ def served(chromium: Any) -> Iterator[Served]:
     """With something to see on every page."""
     hot = HotConfig(cache=CacheConfig(similarity_threshold=0.7))
     with (
-        threaded(cached=True, embedder=WordBag(), bundle=Bundle(), hot=hot) as served,
+        threaded(cached=True, cache_embedder=WordBag(), bundle=Bundle(), hot=hot) as served,
         httpx.Client(base_url=served.url, timeout=60) as client,
     ):
         ask(client, "How do I enable the alarm?", "How do I enable the alarm?", "How do I reset my password?")

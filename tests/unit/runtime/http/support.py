@@ -111,16 +111,16 @@ def build_stack(
     pipeline: Pipeline | None = None,
     cached: bool = False,
     tracing: Any = None,
-    embedder: Embedder | None = None,
+    cache_embedder: Embedder | None = None,
     **overrides: Any,
 ) -> Stack:
-    """``backend`` may be a function that makes one. ``cached`` puts the cache in, without a store.
-    ``overrides`` are fields of `Services`."""
+    """``backend`` may be a function that makes one. ``cached`` puts the cache in, without a store and with
+    ``cache_embedder``. ``overrides`` are fields of `Services`."""
     settings = config(hot, name=name)
     metrics = Metrics()
     made = backend() if callable(backend) else backend
     engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT, on_step=metrics.stepped)
-    cache = _cache(settings.hot.cache, embedder, metrics) if cached else None
+    cache = _cache(settings.hot.cache, cache_embedder, metrics) if cached else None
     serving = ServingPipeline(
         backend=engine,
         batching=settings.cold.batching,
