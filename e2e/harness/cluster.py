@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,13 +86,13 @@ def _kind(*words: str, seconds: float = 120) -> str:
 
 
 def _has(node: str, image: str) -> bool:
-    repository = image if image.partition("/")[0].count(".") else f"docker.io/{_qualified(image)}"
     listed = run("docker", "exec", node, "ctr", "--namespace", "k8s.io", "images", "list", "--quiet")
-    return repository in listed.split()
+    return _listed(image, listed.split())
 
 
-def _qualified(image: str) -> str:
-    return image if "/" in image else f"library/{image}"
+def _listed(image: str, names: Sequence[str]) -> bool:
+    """containerd puts the default registry, and its folder for names without one, before the name."""
+    return any(name == image or name.endswith(f"/{image}") for name in names)
 
 
 def _configuration(workers: int) -> str:
