@@ -35,22 +35,32 @@ def data_folder() -> Path:
     return Path(next(iter(spec.submodule_search_locations))) / "data"
 
 
+class Groups:
+    """Groups of texts, from the pairs that belong together."""
+
+    def __init__(self) -> None:
+        self._leader: dict[str, str] = {}
+
+    def find(self, text: str) -> str:
+        """The text that stands for its group."""
+        self._leader.setdefault(text, text)
+        while self._leader[text] != text:
+            text = self._leader[text]
+        return text
+
+    def join(self, one: str, other: str) -> None:
+        self._leader[self.find(one)] = self.find(other)
+
+
 def labelled_pairs() -> list[Pair]:
     lines = (data_folder() / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
     items = [json.loads(line) for line in lines if line.strip()]
-    leader: dict[str, str] = {}
-
-    def find(text: str) -> str:
-        leader.setdefault(text, text)
-        while leader[text] != text:
-            text = leader[text]
-        return text
-
+    linked = Groups()
     for item in items:
-        leader[find(item["a"])] = find(item["b"])
-    numbers = {text: number for number, text in enumerate(sorted({find(item["a"]) for item in items}))}
+        linked.join(item["a"], item["b"])
+    numbers = {text: number for number, text in enumerate(sorted({linked.find(item["a"]) for item in items}))}
     return [
-        Pair(item["a"], item["b"], item["same_answer"], item["category"], numbers[find(item["a"])])
+        Pair(item["a"], item["b"], item["same_answer"], item["category"], numbers[linked.find(item["a"])])
         for item in items
     ]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.cache_data import OPENINGS, SAME_START, Pair, slip
+from bench.cache_data import OPENINGS, SAME_START, Groups, Pair, slip
 from ferry_runtime.cache.semantic.features import compare, features
 from ferry_runtime.cache.semantic.verifier import rule_against
 from ferry_runtime.cache.semantic.words import read
@@ -34,21 +34,16 @@ class Asked:
 def asked(pairs: Sequence[Pair], each: int, seed: int) -> dict[int, list[Asked]]:
     """``each`` wordings of every question, by group of pairs."""
     draw = random.Random(seed)
-    leader: dict[str, str] = {}
-
-    def find(text: str) -> str:
-        leader.setdefault(text, text)
-        while leader[text] != text:
-            text = leader[text]
-        return text
-
+    answers = Groups()
     groups: dict[int, dict[str, None]] = {}
     for pair in pairs:
         groups.setdefault(pair.group, {}).update({pair.cached: None, pair.asked: None})
         if pair.same:
-            leader[find(pair.cached)] = find(pair.asked)
+            answers.join(pair.cached, pair.asked)
     return {
-        group: [Asked(wording, find(text)) for text in texts for wording in _wordings(text, each, draw)]
+        group: [
+            Asked(wording, answers.find(text)) for text in texts for wording in _wordings(text, each, draw)
+        ]
         for group, texts in groups.items()
     }
 

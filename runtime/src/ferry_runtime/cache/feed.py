@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from enum import Enum, auto
 
 from ferry_runtime.cache import messages
@@ -153,7 +153,8 @@ class Feed:
         alive: set[str] = set()
         if await self._restarted(run_id):
             # Orders that the new server has heard come before what they may be about.
-            await self._read_through()
+            async for events in self._history():
+                await self._apply(events)
             alive.update(await self._on_restarted(self.cut_off))
         for tenant in await self._store.tenants():
             register = await self._store.register(tenant, now)
@@ -172,22 +173,18 @@ class Feed:
             return False
         return run_id != self._run_id and await self._gap(self._cursor)
 
-    async def _read_through(self) -> None:
+    async def _history(self) -> AsyncIterator[Sequence[Event]]:
+        """All that the stream still holds, in order."""
         at = "0-0"
-        while events := await self._store.events(at, 0.001, _EVENTS):
-            await self._apply(events)
+        while events := await self._store.events(at, 0.0, _EVENTS):
+            yield events
             at = events[-1].position
 
     async def _remember(self, cursor: str) -> None:
         """Labels that other replicas, or this one's earlier life, have told: as far back as the stream goes.
         What an order to forget has covered since they were told is left out."""
         labels: dict[str, list[messages.Judged]] = {}
-        position = "0-0"
-        while _order(position) < _order(cursor):
-            events = await self._store.events(position, 0.0, _EVENTS)
-            if not events:
-                break
-            position = events[-1].position
+        async for events in self._history():
             for event in events:
                 judged = messages.decode_judged(event.data) if event.kind == "label" else None
                 scope = messages.decode_scope(event.data) if event.kind == "purge" else None
@@ -195,6 +192,8 @@ class Feed:
                     labels.setdefault(judged.id, []).append(judged)
                 elif scope is not None:
                     labels = {key: told for key, told in labels.items() if not _covers(scope, told[0])}
+            if _order(events[-1].position) >= _order(cursor):
+                break
         for judged in (judged for told in labels.values() for judged in told):
             self._on_judged(judged)
 
