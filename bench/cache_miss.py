@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 
 from bench.report import Report
-from bench.stats import quantile
+from bench.stats import quantile, spread
 from ferry_api.runtime_config import CacheConfig
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.setup import Cache, build_cache
@@ -16,7 +16,7 @@ from ferry_runtime.engine.protocol import Delta, FinishReason, SamplingParams
 from ferry_runtime.generation import Answer, CacheInfo, ChoiceDelta, GenerationRequest
 from ferry_runtime.store.embedded import EmbeddedStore
 
-STORED, ASKED = 300, 300
+ROUNDS, STORED, ASKED = 5, 300, 300
 _PLACES = (
     "harbour",
     "station",
@@ -46,11 +46,17 @@ class _Once:
 
 
 def measure(report: Report) -> None:
-    asyncio.run(_measure(report))
+    rounds = [asyncio.run(_round()) for _ in range(ROUNDS)]
+    for place, name in enumerate(("embedding", "everything else before the generation")):
+        p50 = spread([quantile([cost[place] for cost in costs], 0.5) * 1000 for costs in rounds])
+        p99 = spread([quantile([cost[place] for cost in costs], 0.99) * 1000 for costs in rounds])
+        misses = f"{sum(map(len, rounds))} misses of {ROUNDS * ASKED} questions"
+        report.fact(f"a miss: {name}, ms", f"p50 {p50}, p99 {p99} ({misses})")
 
 
-async def _measure(report: Report) -> None:
-    """A store, the real embedder and 300 stored entries in the partition of every question."""
+async def _round() -> list[tuple[float, float]]:
+    """A store, the real embedder and 300 stored entries in the partition of every question. Seconds of each
+    miss: of its embedding, of everything else."""
     store = await EmbeddedStore.start()
     embedder = EmbeddingClient()
     cache = build_cache(
@@ -73,13 +79,7 @@ async def _measure(report: Report) -> None:
         await cache.layer.stop()
         await embedder.stop()
         await store.stop()
-    costs = [cost for cost in asked if cost is not None]
-    for name, values in (
-        ("a miss: embedding, ms", [embedding for _, embedding in costs]),
-        ("a miss: everything else before the generation, ms", [total - part for total, part in costs]),
-    ):
-        p50, p99 = quantile(values, 0.5) * 1000, quantile(values, 0.99) * 1000
-        report.fact(name, f"p50 {p50:.2f}, p99 {p99:.2f} ({len(costs)} misses of {ASKED} questions)")
+    return [(embedding, total - embedding) for total, embedding in (cost for cost in asked if cost)]
 
 
 async def _ask(cache: Cache, number: int) -> tuple[float, float] | None:

@@ -123,6 +123,7 @@ class CacheLayer:
             found = self._at_hand(asked)
             if found is not None:
                 return found
+            self._expect(asked)
         if asked.wish.only_if_cached:
             looked = await self._look_up(asked)
             if looked.answer is None:
@@ -164,8 +165,6 @@ class CacheLayer:
         """The tiers that cost a wait. Never raises on the cache's own account."""
         now = time.time()
         identity = asked.identity
-        if self.semantic is not None and identity.partition and identity.question:
-            self.semantic.expect(identity.question, identity.partition)  # while the store is being asked
         entry = await self.tiers.fetch(identity.entry_id, now)
         if entry is not None and self._fits_exactly(entry, asked, now):
             self.metrics.lookups.labels("exact", "hit").inc()
@@ -263,6 +262,12 @@ class CacheLayer:
 
     async def _judged(self, entry: Entry, score: float | None, verdict: Verdict) -> None:
         await self.labeller.judged(entry, score, verdict, Source.SHADOW)
+
+    def _expect(self, asked: _Asked) -> None:
+        """The embedding is on its way before the store is asked, and both take their time at once."""
+        identity = asked.identity
+        if self.semantic is not None and identity.partition and identity.question:
+            self.semantic.expect(identity.question, identity.partition)
 
     def _prepare(self, asked: _Asked) -> None:
         """Now that the request is admitted: its vector will be needed once the answer is there."""

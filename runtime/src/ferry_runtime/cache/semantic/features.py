@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 
 from ferry_runtime.cache.semantic.lexicon import QUESTION_WORDS
@@ -154,6 +154,7 @@ def _trigrams(one: str, other: str) -> float:
     return 2 * len(left & right) / (len(left) + len(right) or 1)
 
 
-def _letters(text: str) -> set[str]:
+@lru_cache(maxsize=256)  # one question is compared with several
+def _letters(text: str) -> frozenset[str]:
     plain = "".join(letter for letter in text.lower() if letter.isalnum())
-    return {plain[place : place + 3] for place in range(max(1, len(plain) - 2))}
+    return frozenset(plain[place : place + 3] for place in range(max(1, len(plain) - 2)))
