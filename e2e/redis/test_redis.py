@@ -55,7 +55,7 @@ def test_redis_hangs(place):
 def test_the_password_is_rotated(place):
     _begin(place)
     with place.traffic("cached") as traffic:
-        before = place.pod_names("cached", "redis")
+        before, runtime = place.pod_names("cached", "redis"), place.pod_names("cached")
         password = base64.b64encode(b"another p@ss/w?rd#1%2F:+ &").decode()
         patch = yaml.safe_dump({"data": {"password": password}})
         place.kubectl("patch", "secret", "cached-redis", "--patch", patch)
@@ -64,6 +64,7 @@ def test_the_password_is_rotated(place):
         wait_for("Redis", lambda: place.condition("cached", "CacheReady").get("status") == "True")
         traffic.more(20)
     expect_no_failure(traffic.record)
+    assert place.pod_names("cached") == runtime
     place.chat("cached", "Is this remembered?")
     wait_for("a hit", lambda: place.chat("cached", "Is this remembered?").cache == "exact")
 

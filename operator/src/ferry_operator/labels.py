@@ -21,8 +21,8 @@ COMPONENT = "serving.ferry.dev/component"
 WATCHED = f"{MANAGED_BY}={MANAGER}"
 
 REDIS_AUTH = "serving.ferry.dev/redis-auth"
-"""Pod template annotation: changes with the Redis password, so that both sides of it roll together."""
-
+"""Annotation of Redis' pod template: changes with its password, which it reads at its start. The runtime
+rereads it, and keeps its weights in memory."""
 
 DEFAULT_IMAGE = "serving.ferry.dev/default-image"
 """Annotation of a Deployment: the image is the operator's choice of then, kept until pods roll anyway."""

@@ -93,8 +93,6 @@ def _asks_for_devices(container: Manifest) -> bool:
 
 def _template(inputs: Inputs, used: Sequence[Mount], image: str) -> Manifest:
     metadata: Manifest = {"labels": labels.labels(inputs.name, Component.RUNTIME)}
-    if inputs.redis_auth is not None:
-        metadata["annotations"] = {labels.REDIS_AUTH: inputs.redis_auth}
     spec = inputs.resource.spec
     pod: Manifest = {
         "serviceAccountName": spec.service_account_name or names.runtime(inputs.name),
