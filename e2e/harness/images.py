@@ -10,6 +10,7 @@ from pathlib import Path
 
 from e2e.harness import docker
 from e2e.harness.shell import Missing, say
+from tests.integration.operator.binaries import tool
 
 ROOT = Path(__file__).resolve().parents[2]
 E2E = ROOT / "e2e"
@@ -72,6 +73,15 @@ def runtime() -> str:
     docker.require_engine()
     arguments = {"PYTHON_IMAGE": python(), "DEVICE": "cpu"}
     return _built("ferry-runtime", ROOT / "Dockerfile.runtime", ROOT, arguments)
+
+
+def metrics_server() -> str:
+    """The resource metrics that a HorizontalPodAutoscaler reads."""
+    name = "ferry-e2e/metrics-server"
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(tool("metrics-server"), Path(folder) / "metrics-server")
+        component = E2E / "node-image" / "component.Dockerfile"
+        return _built(name, component, Path(folder), {"BINARY": "metrics-server"})
 
 
 def _built(

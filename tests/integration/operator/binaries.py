@@ -27,6 +27,7 @@ TOOLS = {
     "helm": "helm.sh/helm/v4/cmd/helm",
     "kind": "sigs.k8s.io/kind",
     "coredns": "github.com/coredns/coredns",
+    "metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server",
 }
 """Each has a module of its own beside the cluster's, since their dependencies differ in version."""
 VARIABLE = "FERRY_CLUSTER_BINARIES"
@@ -100,7 +101,7 @@ def helm() -> Path:
 
 def tool(name: str) -> Path:
     """One of `TOOLS`; FERRY_<NAME> names a ready executable instead."""
-    given = os.environ.get(f"FERRY_{name.upper()}")
+    given = os.environ.get(f"FERRY_{name.upper().replace('-', '_')}")
     if given:
         return Path(given)
     root = _root()
