@@ -141,7 +141,7 @@ bench: install ## Measure beside peers; the report goes to bench/results (SCENAR
 	$(BIN)/python -m bench $(SCENARIO)
 
 .PHONY: load
-load: install ## Load test of ten minutes; the report goes to bench/results/load (LOAD_URL=… for a running server)
+load: install ## Load test of eight minutes; the report goes to bench/results/load (LOAD_URL=… for a running server)
 	$(BIN)/python -m bench load
 
 # By its own release, since it is no part of the project: never imported, never shipped.

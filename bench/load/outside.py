@@ -56,7 +56,9 @@ def ask_guidellm(url: str, model: str, tokenizer: Path) -> Opinion:
             return Opinion("", "", {}, f"guidellm did not end within {_LIMIT_SECONDS} s.")
         if not output.exists():
             return Opinion("", "", {}, f"guidellm ended with {ended.returncode} and wrote no result.")
-        return read_opinion(json.loads(output.read_text()), " ".join(("guidellm", *arguments[:-2])))
+        # A report is read elsewhere: the model's name says more there than a folder of this machine.
+        shown = [word.replace(str(tokenizer), tokenizer.name) for word in arguments[:-2]]
+        return read_opinion(json.loads(output.read_text()), " ".join(("guidellm", *shown)))
 
 
 def _arguments(url: str, model: str, tokenizer: Path, output: Path) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """``name``: a script in scripts/; ``what``: for a reader who has not seen it; ``ramp`` and ``hold``: how
-    long users come, and how long they stay, so that a whole session takes about ten minutes."""
+    long users come, and how long they stay, so that a whole session takes about eight minutes."""
 
     name: str
     title: str

@@ -39,6 +39,8 @@ def test_its_report_becomes_an_opinion(tmp_path: Path, monkeypatch: pytest.Monke
     assert opinion.figures["requests, successful"] == 12
     assert opinion.figures["request_latency, p95"] == 4.0
     assert "--profile kind=concurrent" in opinion.command
+    assert f"model={tmp_path.name} " in opinion.command  # the report names no folder of this machine
+    assert str(tmp_path) not in opinion.command
 
 
 def test_where_it_is_missing_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
