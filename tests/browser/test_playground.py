@@ -35,7 +35,7 @@ def test_parameters_are_sent_and_empty_ones_are_not(serve: Serve, open_page: Ope
     page = open_page(serve().url, "playground")
     page.page.get_by_label("Max tokens").fill("5")
     page.page.get_by_label("Temperature").fill("0.5")
-    page.page.get_by_label("Seed", exact=True).fill("7")
+    page.page.get_by_role("spinbutton", name="Seed").fill("7")
     page.page.get_by_label("Similarity at least").fill("0.9")
     page.page.get_by_label("Cache", exact=True).select_option("no-cache, no-store")
     with page.page.expect_request("**/v1/chat/completions") as asked:

@@ -69,12 +69,13 @@ export function LoadPage() {
             step={1}
           />
           <NumberField label="Seed" value={seed} onChange={setSeed} min={0} step={1} placeholder="random" />
+          {/* Two buttons: one that became the other while it is clicked would submit the form again. */}
           {running ? (
-            <button type="button" onClick={() => running.abort()}>
+            <button key="stop" type="button" onClick={() => running.abort()}>
               Stop
             </button>
           ) : (
-            <button type="submit" className="primary">
+            <button key="start" type="submit" className="primary">
               Start
             </button>
           )}

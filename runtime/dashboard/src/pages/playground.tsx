@@ -150,12 +150,18 @@ export function Playground({ document }: { document: Document }) {
           <div className="actions">
             <Toggle label="Stream" checked={stream} onChange={setStream} />
             <Toggle label="Side by side with an uncached answer" checked={compare} onChange={setCompare} />
+            {/* Two buttons: one that became the other while it is clicked would submit the form again. */}
             {running ? (
-              <button type="button" onClick={() => running.abort()}>
+              <button key="stop" type="button" onClick={() => running.abort()}>
                 Stop
               </button>
             ) : (
-              <button type="submit" className="primary" disabled={!prompt.trim() || !service.ready}>
+              <button
+                key="send"
+                type="submit"
+                className="primary"
+                disabled={!prompt.trim() || !service.ready}
+              >
                 Send
               </button>
             )}

@@ -1,8 +1,9 @@
-import { Bar, BarChart, CartesianGrid, LabelList, ResponsiveContainer, XAxis, YAxis } from "recharts";
+import { Bar, BarChart, CartesianGrid, LabelList, XAxis, YAxis } from "recharts";
 import { batchBars } from "../data/derive";
 import { compact, count, share } from "../data/format";
 import type { Document } from "../data/types";
 import { Figure } from "../ui/figure";
+import { Fitted } from "../ui/fitted";
 
 export function BatchSizes({ document }: { document: Document }) {
   const bars = batchBars(document.batch, document.service.max_batch_size);
@@ -26,7 +27,7 @@ export function BatchSizes({ document }: { document: Document }) {
         </span>
       }
     >
-      <ResponsiveContainer>
+      <Fitted>
         <BarChart data={bars} margin={{ top: 20, right: 8, bottom: 0, left: 0 }} accessibilityLayer={false}>
           <CartesianGrid vertical={false} stroke="var(--line)" />
           <XAxis dataKey="label" tickLine={false} axisLine={{ stroke: "var(--line)" }} tick={tick} />
@@ -54,7 +55,7 @@ export function BatchSizes({ document }: { document: Document }) {
             />
           </Bar>
         </BarChart>
-      </ResponsiveContainer>
+      </Fitted>
     </Figure>
   );
 }

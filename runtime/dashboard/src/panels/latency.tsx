@@ -1,10 +1,11 @@
-import { Line, LineChart, ResponsiveContainer } from "recharts";
+import { Line, LineChart } from "recharts";
 import { decades, type Point } from "../data/derive";
 import { clock, count, latency, latencyTick } from "../data/format";
 import type { Spread } from "../data/types";
 import { Stat } from "../ui/card";
 import { FRAME, timeAxes } from "../ui/chart";
 import { Figure } from "../ui/figure";
+import { Fitted } from "../ui/fitted";
 
 type Key = "p50" | "p95" | "p99" | "first50" | "first95";
 
@@ -46,7 +47,7 @@ function Percentiles({ title, hint, spread, curves, points, span }: PercentilesP
         <Stat label="of the latest" value={count(spread.count)} />
       </dl>
       <div className="chart-body">
-        <ResponsiveContainer>
+        <Fitted>
           <LineChart data={points} margin={FRAME} accessibilityLayer={false}>
             {timeAxes({
               span,
@@ -70,7 +71,7 @@ function Percentiles({ title, hint, spread, curves, points, span }: PercentilesP
               />
             ))}
           </LineChart>
-        </ResponsiveContainer>
+        </Fitted>
       </div>
     </Figure>
   );

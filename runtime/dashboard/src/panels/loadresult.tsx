@@ -1,10 +1,11 @@
-import { CartesianGrid, ResponsiveContainer, Scatter, ScatterChart, XAxis, YAxis } from "recharts";
+import { CartesianGrid, Scatter, ScatterChart, XAxis, YAxis } from "recharts";
 import { decades } from "../data/derive";
 import { count, latency, latencyTick, rate } from "../data/format";
 import { type Outcome, PATTERNS } from "../data/load";
 import { type LoadReport, SOURCES, type Source, type Spread } from "../data/types";
 import { Card, Empty, Stat } from "../ui/card";
 import { Figure } from "../ui/figure";
+import { Fitted } from "../ui/fitted";
 import { Segments } from "../ui/segments";
 import { SOURCE_NAMES } from "../ui/source";
 
@@ -70,7 +71,7 @@ function Samples({ outcome }: { outcome: Outcome }) {
       ]}
       className="wide"
     >
-      <ResponsiveContainer>
+      <Fitted>
         <ScatterChart margin={{ top: 8, right: 12, bottom: 0, left: 0 }} accessibilityLayer={false}>
           <CartesianGrid stroke="var(--line)" vertical={false} />
           <XAxis
@@ -101,7 +102,7 @@ function Samples({ outcome }: { outcome: Outcome }) {
             />
           ))}
         </ScatterChart>
-      </ResponsiveContainer>
+      </Fitted>
     </Figure>
   );
 }

@@ -1,9 +1,10 @@
-import { Area, AreaChart, ResponsiveContainer } from "recharts";
+import { Area, AreaChart } from "recharts";
 import type { Point } from "../data/derive";
 import { clock, compact, count, rate, share } from "../data/format";
 import type { Document } from "../data/types";
 import { FRAME, timeAxes } from "../ui/chart";
 import { Figure } from "../ui/figure";
+import { Fitted } from "../ui/fitted";
 
 const MOST_DRAWN = 32;
 
@@ -85,7 +86,7 @@ export function Queue({ document, points, span }: { document: Document; points: 
         />
       </div>
       <div className="chart-body">
-        <ResponsiveContainer>
+        <Fitted>
           <AreaChart data={points} margin={FRAME} accessibilityLayer={false}>
             {timeAxes({
               span,
@@ -109,7 +110,7 @@ export function Queue({ document, points, span }: { document: Document; points: 
               />
             ))}
           </AreaChart>
-        </ResponsiveContainer>
+        </Fitted>
       </div>
     </Figure>
   );

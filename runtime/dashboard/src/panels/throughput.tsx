@@ -1,9 +1,10 @@
-import { Area, AreaChart, ResponsiveContainer } from "recharts";
+import { Area, AreaChart } from "recharts";
 import { type Point, recentRate } from "../data/derive";
 import { clock, rate, tick } from "../data/format";
 import { SOURCES } from "../data/types";
 import { FRAME, timeAxes } from "../ui/chart";
 import { Figure } from "../ui/figure";
+import { Fitted } from "../ui/fitted";
 import { SOURCE_NAMES } from "../ui/source";
 
 export function Throughput({ points, span }: { points: Point[]; span: number }) {
@@ -26,7 +27,7 @@ export function Throughput({ points, span }: { points: Point[]; span: number }) 
       ]}
       className="wide"
     >
-      <ResponsiveContainer>
+      <Fitted>
         <AreaChart data={points} margin={FRAME} accessibilityLayer={false}>
           {timeAxes({
             span,
@@ -53,7 +54,7 @@ export function Throughput({ points, span }: { points: Point[]; span: number }) 
             />
           ))}
         </AreaChart>
-      </ResponsiveContainer>
+      </Fitted>
     </Figure>
   );
 }
@@ -72,7 +73,7 @@ export function Tokens({ points, span }: { points: Point[]; span: number }) {
         { title: "Rows per step", of: (point) => rate(point.rows) },
       ]}
     >
-      <ResponsiveContainer>
+      <Fitted>
         <AreaChart data={points} margin={FRAME} accessibilityLayer={false}>
           {timeAxes({
             span,
@@ -92,7 +93,7 @@ export function Tokens({ points, span }: { points: Point[]; span: number }) {
             isAnimationActive={false}
           />
         </AreaChart>
-      </ResponsiveContainer>
+      </Fitted>
     </Figure>
   );
 }
