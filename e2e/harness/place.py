@@ -137,7 +137,8 @@ class Place:
         """One request from a pod of this namespace."""
         self._client()
         order = json.dumps({"url": url + path, "body": body, "headers": headers})
-        said = self.kubectl("exec", "-i", "client", "--", "python", "/opt/e2e/ask.py", text=order)
+        # Not by standard input: where the program has read all of it, kubectl may lose what it says.
+        said = self.kubectl("exec", "client", "--", "python", "/opt/e2e/ask.py", order)
         return Answer(**json.loads(said))
 
     def chat(self, name: str, question: str, *, url: str | None = None, **headers: str) -> Answer:
