@@ -38,7 +38,9 @@ class Release:
             "runtime.image": self.images.fake,
             "redis.image": self.images.redis,
         }
-        settings = [word for key, value in values.items() for word in ("--set-string", f"{key}={value}")]
+        # Helm lets --set-string win over --set, whatever their order.
+        strings = {key: value for key, value in values.items() if key not in more}
+        settings = [word for key, value in strings.items() for word in ("--set-string", f"{key}={value}")]
         settings += [word for key, value in more.items() for word in ("--set", f"{key}={value}")]
         self.cluster.helm(
             "upgrade", "--install", self.name, _CHART, "--namespace", NAMESPACE, "--wait", *settings
