@@ -81,6 +81,10 @@ test-operator: install ## The operator against a real Kubernetes API server (bui
 prometheus: install ## Fetch Debian's prometheus and promtool for the tests, without installing them
 	@PYTHONPATH=. $(BIN)/python -m tests.integration.monitoring.binaries
 
+.PHONY: test-compose
+test-compose: docker-compose ## compose.yaml with a real Docker engine (and images: those of make e2e-smoke)
+	FERRY_COMPOSE=required $(PYTEST) tests/integration/compose
+
 .PHONY: docker-compose
 docker-compose: install ## Build docker compose for the tests, where Docker has no such plug-in
 	PYTHONPATH=. $(BIN)/python -m tests.integration.compose.binaries

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -65,22 +66,29 @@ class Project:
         os.kill(self.inspect(service)["State"]["Pid"], signal.SIGKILL)
 
 
+def _missing(reason: str) -> NoReturn:
+    """Skipped with the reason, unless FERRY_COMPOSE=required says that nothing may be."""
+    if os.environ.get("FERRY_COMPOSE") == "required":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
 def _engine_or_skip(images: dict[str, str]) -> None:
     if shutil.which("docker") is None:
-        pytest.skip("there is no docker command here")
+        _missing("there is no docker command here")
     if subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=30).returncode != 0:
-        pytest.skip("no Docker engine answers")
+        _missing("no Docker engine answers")
     for name in images.values():
         known = subprocess.run(["docker", "image", "inspect", name], capture_output=True, check=False)
         if known.returncode != 0:
-            pytest.skip(f"the Docker engine has no image {name}: name others in {' and '.join(images)}")
+            _missing(f"the Docker engine has no image {name}: name others in {' and '.join(images)}")
 
 
 @pytest.fixture(scope="module")
 def project() -> Iterator[Project]:
     command = binaries.find()
     if command is None:
-        pytest.skip("no docker compose here: `make docker-compose` builds it")
+        _missing("no docker compose here: `make docker-compose` builds it")
     images = {name: os.environ.get(name, default) for name, default in _IMAGES.items()}
     _engine_or_skip(images)
     # Port 0: the engine chooses one that is free.
