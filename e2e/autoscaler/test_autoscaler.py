@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,16 +17,20 @@ HERE = Path(__file__).parent
 def resource_metrics(release):
     cluster, image = release.cluster, metrics_server()
     cluster.load(image)
-    manifest = (HERE / "metrics-server.yaml").read_text().replace("${IMAGE}", image)
-    cluster.kubectl("apply", "--filename", "-", text=manifest)
+    server = (HERE / "metrics-server.yaml").read_text().replace("${IMAGE}", image)
+    api = (HERE / "metrics-api.yaml").read_text()
+    cluster.kubectl("apply", "--filename", "-", text=server)
     try:
-        cluster.kubectl(
-            "wait", "apiservice/v1beta1.metrics.k8s.io", "--for=condition=Available", "--timeout=120s"
-        )
+        where = ("deployment/metrics-server", "--namespace=kube-system", "--timeout=120s")
+        cluster.kubectl("rollout", "status", *where, seconds=150)
+        cluster.kubectl("apply", "--filename", "-", text=api)
+        pods = "/apis/metrics.k8s.io/v1beta1/pods"
+        wait_for("resource metrics", lambda: json.loads(cluster.kubectl("get", "--raw", pods))["items"])
         yield
     finally:
-        # An aggregated API that answers no more would keep namespaces from going.
-        cluster.kubectl("delete", "--filename", "-", text=manifest)
+        # An aggregated API that answers no more would keep namespaces from going: it goes first.
+        cluster.kubectl("delete", "--filename", "-", "--ignore-not-found", text=api)
+        cluster.kubectl("delete", "--filename", "-", "--ignore-not-found", text=server)
 
 
 def _replicas(place):
