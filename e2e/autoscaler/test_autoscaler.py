@@ -41,7 +41,7 @@ def _replicas(place):
 def test_an_autoscaler_decides(place):
     place.apply(HERE / "service.yaml")
     place.wait_ready("busy")
-    with place.traffic("busy", "--clients", "2") as traffic:
+    with place.traffic("busy", "--clients", "4") as traffic:
         place.note(
             "the autoscaler asks for more", wait_for("more replicas", lambda: _replicas(place) > 1, 180)
         )

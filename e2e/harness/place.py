@@ -56,6 +56,8 @@ class Place:
     _numbers: Iterator[int] = field(default_factory=lambda: iter(range(1, 1000)))
 
     def make(self) -> None:
+        # On a cluster that was kept, that of the run before may still be going.
+        self.cluster.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--timeout=120s")
         labels = {"metadata": {"name": self.namespace, "labels": _RESTRICTED}}
         document = {"apiVersion": "v1", "kind": "Namespace", **labels}
         self.cluster.kubectl("apply", "--filename", "-", text=yaml.safe_dump(document))
