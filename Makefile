@@ -109,11 +109,13 @@ soak: install ## What takes minutes: full operator matrices, ten minutes of over
 	$(BIN)/python -m pytest -n 0 -m slow tests/browser
 
 .PHONY: lint
-lint: install ## ruff, mypy --strict, the import contracts
+lint: install ## ruff, mypy --strict, the import contracts, Dockerfiles, shell scripts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint $$(git ls-files '*Dockerfile*')
+	$(BIN)/shellcheck .ci/run e2e/start-docker $$(git ls-files '*.sh')
 
 .PHONY: format
 format: install ## Rewrite what ruff can mend
