@@ -82,7 +82,7 @@ prometheus: install ## Fetch Debian's prometheus and promtool for the tests, wit
 	@PYTHONPATH=. $(BIN)/python -m tests.integration.monitoring.binaries
 
 .PHONY: test-compose
-test-compose: docker-compose ## compose.yaml with a real Docker engine (and images: those of make e2e-smoke)
+test-compose: docker-compose prometheus ## compose.yaml with a real Docker engine (and images: those of make e2e-smoke)
 	FERRY_COMPOSE=required $(PYTEST) tests/integration/compose
 
 .PHONY: docker-compose

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -25,6 +26,13 @@ ROOT = Path(__file__).resolve().parents[1]
 SMOLLM2 = ROOT / "examples" / "smollm2.yaml"
 _READY_SECONDS = 300.0
 _STOP_SECONDS = 15.0
+
+
+def missing(reason: str, variable: str) -> NoReturn:
+    """Skip with the reason, unless ``variable`` says "required": then nothing may be skipped."""
+    if os.environ.get(variable) == "required":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

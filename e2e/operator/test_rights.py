@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import yaml
-from e2e.harness.images import ROOT
 from e2e.harness.release import NAMESPACE
+from tests.integration.operator.process import chart_rules
 
 
 def _may(cluster, account):
@@ -40,9 +40,7 @@ def test_the_operator_may_do_what_its_roles_list_and_no_more(release):
     """That each of these is also used is compared with the calls that a real API server recorded, by the
     operator's own tests."""
     listed = {
-        right
-        for name in ("role", "cluster-role", "lease-role")
-        for right in _rights(yaml.safe_load((ROOT / "charts/ferry/files" / f"{name}.yaml").read_text()))
+        right for name in ("role", "cluster-role", "lease-role") for right in _rights(chart_rules(name))
     }
     mine, anyones = _may(release.cluster, "ferry-operator"), _may(release.cluster, "default")
     assert mine - anyones == listed

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.browser.support import SCREENSHOTS, Dashboard
-from tests.conftest import ROOT
+from tests.conftest import ROOT, missing
 from tests.integration.runtime.http.support import Served, threaded
 from tests.unit.runtime.cache.embedders import WordBag
 
@@ -23,6 +23,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 
 # Several browsers at once on few cores are slow, and each test waits for buckets of two seconds.
 WAIT_MS = 30_000
+_REQUIRED = "FERRY_BROWSER"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,19 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(300))
 
 
-def _missing(reason: str) -> None:
-    if os.environ.get("FERRY_BROWSER") == "required":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
-        _missing("there is no chromium: apt-get install chromium")
+        missing("there is no chromium: apt-get install chromium", _REQUIRED)
     if not (BUNDLE_FOLDER / PAGE).exists():
-        _missing("the dashboard has not been built: make dashboard")
+        missing("the dashboard has not been built: make dashboard", _REQUIRED)
     # Chromium's sandbox needs user namespaces, which containers that run as root often lack.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with playwright.sync_playwright() as driver:
@@ -96,7 +91,7 @@ def axe() -> str:
     """The source of axe-core, from the dashboard's own development dependencies."""
     path = ROOT / "runtime" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
     if not path.exists():
-        _missing("axe-core is not installed: make dashboard")
+        missing("axe-core is not installed: make dashboard", _REQUIRED)
     return path.read_text()
 
 

@@ -76,7 +76,7 @@ def test_an_hours_questions_in_a_minute_leave_memory_flat(serve: Serve, open_pag
             with page.page.expect_response("**/dashboard/data"):
                 page.page.clock.run_for(2_000)
 
-    answers(600)  # until the engine has compiled what it will: measured, it levels off there
+    answers(600)  # measured: the heap has levelled off by then
     before, nodes_before = heap(session), nodes(session)
     answers(int(os.environ.get("FERRY_SOAK_ANSWERS", "500")))
     after, nodes_after = heap(session), nodes(session)

@@ -15,6 +15,8 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 VARIABLE = "FERRY_DOCKER_COMPOSE"
+REQUIRED = "FERRY_COMPOSE"
+"""A variable that says "required" where nothing of compose may be skipped."""
 _MODULE = Path(__file__).resolve().parent / "tool"
 _PACKAGE = "github.com/docker/compose/v2/cmd"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.conftest import missing
 from tests.integration.compose import binaries
 from tests.integration.monitoring.binaries import find as find_prometheus
 
@@ -25,7 +26,8 @@ def config():
     """The merged document of the given profiles, by docker compose itself; ``environment`` chooses."""
     command = binaries.find()
     if command is None:
-        pytest.skip(f"no docker compose here: `make docker-compose` builds it, or set {binaries.VARIABLE}")
+        reason = f"no docker compose here: `make docker-compose` builds it, or set {binaries.VARIABLE}"
+        missing(reason, binaries.REQUIRED)
 
     def read(*profiles: str, **environment: str) -> dict:
         chosen = [word for profile in profiles for word in ("--profile", profile)]
@@ -135,7 +137,7 @@ def test_every_file_that_is_mounted_is_there():
 def test_prometheus_understands_its_configuration(tmp_path):
     promtool = find_prometheus("promtool")
     if promtool is None:
-        pytest.skip("promtool is not there: `make prometheus` fetches it")
+        missing("promtool is not there: `make prometheus` fetches it", binaries.REQUIRED)
     rules = ROOT / "charts" / "ferry" / "files" / "monitoring" / "runtime-rules.yaml"
     text = (ROOT / "compose" / "prometheus.yml").read_text()
     (tmp_path / "prometheus.yml").write_text(text.replace("/etc/prometheus/rules/*.yaml", str(rules)))

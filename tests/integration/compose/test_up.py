@@ -16,10 +16,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import httpx
 import pytest
+from tests.conftest import missing
 from tests.integration.compose import binaries
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -66,29 +66,25 @@ class Project:
         os.kill(self.inspect(service)["State"]["Pid"], signal.SIGKILL)
 
 
-def _missing(reason: str) -> NoReturn:
-    """Skipped with the reason, unless FERRY_COMPOSE=required says that nothing may be."""
-    if os.environ.get("FERRY_COMPOSE") == "required":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 def _engine_or_skip(images: dict[str, str]) -> None:
     if shutil.which("docker") is None:
-        _missing("there is no docker command here")
+        missing("there is no docker command here", binaries.REQUIRED)
     if subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=30).returncode != 0:
-        _missing("no Docker engine answers")
+        missing("no Docker engine answers", binaries.REQUIRED)
     for name in images.values():
         known = subprocess.run(["docker", "image", "inspect", name], capture_output=True, check=False)
         if known.returncode != 0:
-            _missing(f"the Docker engine has no image {name}: name others in {' and '.join(images)}")
+            missing(
+                f"the Docker engine has no image {name}: name others in {' and '.join(images)}",
+                binaries.REQUIRED,
+            )
 
 
 @pytest.fixture(scope="module")
 def project() -> Iterator[Project]:
     command = binaries.find()
     if command is None:
-        _missing("no docker compose here: `make docker-compose` builds it")
+        missing("no docker compose here: `make docker-compose` builds it", binaries.REQUIRED)
     images = {name: os.environ.get(name, default) for name, default in _IMAGES.items()}
     _engine_or_skip(images)
     # Port 0: the engine chooses one that is free.

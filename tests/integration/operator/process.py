@@ -19,7 +19,8 @@ _RULES = ROOT / "charts" / "ferry" / "files"
 ACCOUNT = "ferry-operator"
 
 
-def _rules(name: str) -> list[dict[str, Any]]:
+def chart_rules(name: str) -> list[dict[str, Any]]:
+    """What a role of the chart lists."""
     found: list[dict[str, Any]] = yaml.safe_load((_RULES / f"{name}.yaml").read_text())
     return found
 
@@ -31,10 +32,10 @@ def grant(api: Api, namespace: str, *, cluster_wide: bool) -> str:
     subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     local = f"{rbac}/namespaces/{namespace}"
-    lease = _rules("lease-role")
+    lease = chart_rules("lease-role")
     if cluster_wide:
         name = f"ferry-operator-{namespace}"
-        rules = _rules("role") + _rules("cluster-role")
+        rules = chart_rules("role") + chart_rules("cluster-role")
         api.create(f"{rbac}/clusterroles", {"metadata": {"name": name}, "rules": rules})
         binding = {
             "metadata": {"name": name},
@@ -43,7 +44,7 @@ def grant(api: Api, namespace: str, *, cluster_wide: bool) -> str:
         }
         api.create(f"{rbac}/clusterrolebindings", binding)
     else:
-        lease = lease + _rules("role")
+        lease = lease + chart_rules("role")
     api.create(f"{local}/roles", {"metadata": {"name": ACCOUNT}, "rules": lease})
     binding = {
         "metadata": {"name": ACCOUNT},
@@ -59,7 +60,7 @@ def grant(api: Api, namespace: str, *, cluster_wide: bool) -> str:
 def admit(api: Api, namespace: str, home: str) -> None:
     """Give the operator of another namespace (its `home`) its Role in this one, as the chart does."""
     local = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
-    api.create(f"{local}/roles", {"metadata": {"name": ACCOUNT}, "rules": _rules("role")})
+    api.create(f"{local}/roles", {"metadata": {"name": ACCOUNT}, "rules": chart_rules("role")})
     binding = {
         "metadata": {"name": ACCOUNT},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": home}],

@@ -9,11 +9,10 @@ import time
 import urllib.request
 
 import pytest
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from tests.integration.operator.audit import writes
 from tests.integration.operator.cluster import Api, wait_for
-from tests.integration.operator.process import ROOT, Operator, admit, grant
+from tests.integration.operator.process import Operator, admit, chart_rules, grant
 from tests.integration.operator.service import Service
 
 
@@ -106,10 +105,9 @@ def calls(plane, namespace, since=0):
 
 
 def allowed(name):
-    rules = yaml.safe_load((ROOT / "charts" / "ferry" / "files" / f"{name}.yaml").read_text())
     return {
         (group, *[*resource.split("/"), ""][:2], verb)
-        for rule in rules
+        for rule in chart_rules(name)
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]

@@ -4,6 +4,7 @@ import { refresh } from "../data/store";
 import { LoadResult, Runs } from "../panels/loadresult";
 import { Card } from "../ui/card";
 import { Choice, NumberField, numeric } from "../ui/field";
+import { Submit } from "../ui/submit";
 
 const REMEMBERED = 6;
 
@@ -69,16 +70,7 @@ export function LoadPage() {
             step={1}
           />
           <NumberField label="Seed" value={seed} onChange={setSeed} min={0} step={1} placeholder="random" />
-          {/* Two buttons: one that became the other while it is clicked would submit the form again. */}
-          {running ? (
-            <button key="stop" type="button" onClick={() => running.abort()}>
-              Stop
-            </button>
-          ) : (
-            <button key="start" type="submit" className="primary">
-              Start
-            </button>
-          )}
+          <Submit label="Start" running={running} />
         </form>
       </Card>
       {latest && <LoadResult outcome={latest} running={running !== null} />}

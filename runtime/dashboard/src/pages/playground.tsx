@@ -7,6 +7,7 @@ import { ReplyPane } from "../panels/reply";
 import { Card } from "../ui/card";
 import { AreaField, Choice, NumberField, numeric, Toggle } from "../ui/field";
 import { SourceBadge } from "../ui/source";
+import { Submit } from "../ui/submit";
 
 const CACHE_MODES = [
   { value: "", label: "Use it" },
@@ -150,21 +151,7 @@ export function Playground({ document }: { document: Document }) {
           <div className="actions">
             <Toggle label="Stream" checked={stream} onChange={setStream} />
             <Toggle label="Side by side with an uncached answer" checked={compare} onChange={setCompare} />
-            {/* Two buttons: one that became the other while it is clicked would submit the form again. */}
-            {running ? (
-              <button key="stop" type="button" onClick={() => running.abort()}>
-                Stop
-              </button>
-            ) : (
-              <button
-                key="send"
-                type="submit"
-                className="primary"
-                disabled={!prompt.trim() || !service.ready}
-              >
-                Send
-              </button>
-            )}
+            <Submit label="Send" running={running} disabled={!prompt.trim() || !service.ready} />
           </div>
           {!service.ready && <p className="problem">{service.reason}</p>}
         </form>
