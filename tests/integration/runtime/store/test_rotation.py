@@ -224,12 +224,14 @@ async def test_a_secret_that_vanishes_or_is_spoilt_changes_nothing(
     }
     async with loaded(environment) as load:
         await until(load.shared)
-        for spoilt in ("", "two\nlines"):
+        for told, spoilt in enumerate(("", "two\nlines"), start=1):
             secret.write(spoilt)
+            # It is looked at every so often: the next one must not come before.
+            await until(lambda told=told: caplog.text.count("is used as it was before") == told)
             before = load.answered
             await until(lambda before=before: load.answered > before + 50)
             assert await load.shared()
-        await until(lambda: "must hold one line" in caplog.text)
+        assert "must hold one line" in caplog.text
         assert caplog.text.count("is used as it was before") == 2
         secret.write(OLD)
         await server.order("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
