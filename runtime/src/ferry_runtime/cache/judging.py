@@ -8,7 +8,7 @@ unclear. `bench/cache_judge.py` measures it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -21,8 +21,6 @@ from ferry_runtime.cache.semantic.words import read
 from ferry_runtime.cache.tiers import Semantic
 
 SAME, DIFFERENT = 0.9, 0.6  # cosines of two answers' embeddings
-_LOOK_EVERY = 0.25  # seconds
-_QUIET_LOOKS = 8  # in a row, before anything is done for ourselves
 
 
 class Verdict(StrEnum):
@@ -71,11 +69,3 @@ def verdict_of(cosine: float, one: str, other: str) -> Verdict:
         return Verdict.DIFFERENT
     near = cosine >= SAME and rule_against(compare(read(one), read(other))) is None
     return Verdict.SAME if near else Verdict.UNCLEAR
-
-
-async def quiet(idle: Callable[[], bool]) -> None:
-    """Until nobody has been waiting for a while."""
-    looks = 0
-    while looks < _QUIET_LOOKS:
-        await asyncio.sleep(_LOOK_EVERY)
-        looks = looks + 1 if idle() else 0

@@ -7,23 +7,17 @@ so, the score being symmetric, whether the new one would do for the candidate's 
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ferry_runtime.cache.entry import Entry
-from ferry_runtime.cache.judging import Judge, Verdict, quiet
+from ferry_runtime.cache.judging import Judge, Verdict
 from ferry_runtime.cache.labels import encode
+from ferry_runtime.cache.leisure import Leisure
 from ferry_runtime.cache.metrics import CacheMetrics
-from ferry_runtime.cache.tasks import end
 from ferry_runtime.cache.tiers import Candidate, Semantic, Tiers
-from ferry_runtime.errors import FerryError
-
-log = logging.getLogger(__name__)
 
 _WAITING = 200  # of the newest pairs; ids and scores only
 
@@ -58,23 +52,19 @@ class Labeller:
         self._metrics = metrics
         self._semantic = semantic
         self._judge = judge
-        self._idle = idle
-        self._doubts: deque[_Doubt] = deque(maxlen=_WAITING)
-        self._wanted = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._doubts = Leisure(self._settle, idle, limit=_WAITING, what="a comparison")
 
     async def start(self) -> None:
         if self._semantic is not None:
-            self._task = asyncio.create_task(self._run())
+            await self._doubts.start()
 
     async def stop(self) -> None:
-        await end(self._task)
+        await self._doubts.stop()
 
     def doubted(self, candidate: Candidate, fresh_id: str) -> None:
         """``candidate`` was not served; the answer that was generated instead is the entry ``fresh_id``."""
         if candidate.score is not None and candidate.entry_id != fresh_id:
-            self._doubts.append(_Doubt(candidate.entry_id, fresh_id, candidate.score))
-            self._wanted.set()
+            self._doubts.add(_Doubt(candidate.entry_id, fresh_id, candidate.score))
 
     async def judged(self, entry: Entry, score: float | None, verdict: Verdict, source: Source) -> None:
         """A fresh answer beside the entry's. What is unclear labels nothing."""
@@ -93,26 +83,12 @@ class Labeller:
         if score is not None and verdict is not Verdict.UNCLEAR:
             await self._tiers.judge(entry, encode(score, right=verdict is Verdict.SAME))
 
-    async def _run(self) -> None:
-        while True:
-            await self._wanted.wait()
-            await quiet(self._idle)
-            doubt = self._doubts.popleft()
-            try:
-                await self._settle(doubt)
-            except FerryError:
-                pass  # a label more or less
-            except Exception as error:  # noqa: BLE001 - one bad pair must not end all
-                # Its kind only: a message may quote the answer.
-                log.error("cache: a comparison failed: %s", type(error).__name__)
-            if not self._doubts:
-                self._wanted.clear()
-
-    async def _settle(self, doubt: _Doubt) -> None:
+    async def _settle(self, doubt: _Doubt) -> bool:
         now = time.time()
         stored, fresh = [await self._tiers.fetch(one, now) for one in (doubt.candidate, doubt.fresh)]
         if stored is None or fresh is None or not fresh.finished_by_itself:
-            return
+            return True
         verdict = await self._judge.compare(stored.choices, fresh.choices)
         await self.judged(stored, doubt.score, verdict, Source.MISS)
         await self._label(fresh, doubt.score, verdict)
+        return True

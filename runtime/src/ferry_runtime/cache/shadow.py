@@ -7,26 +7,21 @@ ones (see `judging`), each with its Wilson bound (E. B. Wilson, JASA 22, 1927).
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import math
 import random
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from ferry_runtime.cache.contract import Generate
 from ferry_runtime.cache.entry import CachedChoice, Entry
-from ferry_runtime.cache.judging import Judge, Verdict, quiet
+from ferry_runtime.cache.judging import Judge, Verdict
+from ferry_runtime.cache.leisure import Leisure
 from ferry_runtime.cache.metrics import CacheMetrics
 from ferry_runtime.cache.recording import Recorder
-from ferry_runtime.cache.tasks import end
-from ferry_runtime.errors import FerryError, RequestFailed
+from ferry_runtime.errors import RequestFailed
 from ferry_runtime.generation import GenerationRequest
-
-log = logging.getLogger(__name__)
 
 SHARE = 0.05  # of the semantic hits
 _WAITING = 20  # the newest hits that wait for a quiet moment; their prompts are in memory meanwhile
@@ -64,25 +59,22 @@ class Shadow:
         self._metrics = metrics
         self._idle = idle
         self._share = share
-        self._served: deque[_Served] = deque(maxlen=_WAITING)
-        self._wanted = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._served = Leisure(self._compare, idle, limit=_WAITING, what="a shadow comparison")
         metrics.wrong_rate.labels("low").set_function(lambda: self.wrong_rate()["low"])
         metrics.wrong_rate.labels("high").set_function(lambda: self.wrong_rate()["high"])
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._run())
+        await self._served.start()
 
     async def stop(self) -> None:
-        await end(self._task)
+        await self._served.stop()
 
     def served(
         self, request: GenerationRequest, entry: Entry, score: float | None, generate: Generate
     ) -> None:
         """A semantic hit has just been answered with ``entry``."""
         if random.random() < self._share:  # noqa: S311 - a sample, not a secret
-            self._served.append(_Served(request, entry, score, generate))
-            self._wanted.set()
+            self._served.add(_Served(request, entry, score, generate))
 
     def wrong_rate(self) -> dict[str, float]:
         """Between which shares the semantic hits are wrong, keys low and high: 0 and 1 before the
@@ -92,33 +84,15 @@ class Shadow:
         different, unclear = counts.get(Verdict.DIFFERENT, 0), counts.get(Verdict.UNCLEAR, 0)
         return {"low": wilson(different, total)[0], "high": wilson(different + unclear, total)[1]}
 
-    async def _run(self) -> None:
-        while True:
-            await self._wanted.wait()
-            await quiet(self._idle)
-            served = self._served.popleft()
-            try:
-                verdict = await self._compare(served)
-            except FerryError:
-                pass  # a sample more or less: it cannot be generated now, and need not be
-            except Exception as error:  # noqa: BLE001 - one bad comparison must not end all
-                # Its kind only: a message may quote the answer.
-                log.error("cache: a shadow comparison failed: %s", type(error).__name__)
-            else:
-                if verdict is None:
-                    self._served.appendleft(served)
-                else:
-                    self._metrics.shadow.labels(verdict).inc()
-                    await self._on_judged(served.entry, served.score, verdict)
-            if not self._served:
-                self._wanted.clear()
-
-    async def _compare(self, served: _Served) -> Verdict | None:
-        """None: somebody came, so the fresh answer was not waited for."""
+    async def _compare(self, served: _Served) -> bool:
+        """False: somebody came, so the fresh answer was not waited for."""
         fresh = await self._generate(served)
         if fresh is None:
-            return None
-        return await self._judge.compare(served.entry.choices, fresh)
+            return False
+        verdict = await self._judge.compare(served.entry.choices, fresh)
+        self._metrics.shadow.labels(verdict).inc()
+        await self._on_judged(served.entry, served.score, verdict)
+        return True
 
     async def _generate(self, served: _Served) -> tuple[CachedChoice, ...] | None:
         asked = served.request

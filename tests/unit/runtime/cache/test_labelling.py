@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.unit.runtime.cache.conftest import Cache, Generator, build_request
+from tests.unit.runtime.cache.conftest import Cache, Generator, build_request, until
 from tests.unit.runtime.cache.embedders import WordBag
 
 from ferry_api.runtime_config import CacheConfig, Verifier
-from ferry_runtime.cache import judging
+from ferry_runtime.cache import leisure
 from ferry_runtime.cache.control import CacheControl, Caller
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.local import Drop
@@ -57,8 +57,8 @@ class Service:
 
     async def settled(self) -> None:
         """Every pair in doubt has been looked at."""
-        labeller = self.cache.layer.labeller
-        await until(lambda: not labeller._doubts and not labeller._wanted.is_set())
+        doubts = self.cache.layer.labeller._doubts
+        await until(lambda: not doubts._wanted.is_set())
 
     async def doubt(self, text: str) -> CacheOutcome:
         """Ask, settle, and leave only the older entries to be found."""
@@ -76,15 +76,9 @@ class Service:
         return self.cache.layer.semantic.labels.threshold(entry_id, 0.0)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 (what is waited for has no event)
-            await asyncio.sleep(0.002)
-
-
 @pytest.fixture
 async def service(monkeypatch) -> AsyncIterator[Service]:
-    monkeypatch.setattr(judging, "_LOOK_EVERY", 0.001)
+    monkeypatch.setattr(leisure, "_LOOK_EVERY", 0.001)
     settings = {"enabled": True, "similarity_threshold": 0.5}
     model = [ServedModel(name="m", weights="w")]
     built = build_cache(
@@ -184,7 +178,7 @@ async def test_waiting_pairs_are_bounded_and_hold_no_text(service) -> None:
     await service.ask(FIRST)
     for number in range(230):
         await service.ask(f"{FIRST} {'x' * (number + 1)}")
-    waiting = service.cache.layer.labeller._doubts
+    waiting = service.cache.layer.labeller._doubts._items
     assert len(waiting) == 200
     assert "password" not in repr(waiting)
 
@@ -192,14 +186,14 @@ async def test_waiting_pairs_are_bounded_and_hold_no_text(service) -> None:
 async def test_an_answer_that_is_not_kept_labels_nothing(service) -> None:
     await service.ask(FIRST)
     await service.ask(OTHERS[0], cache_control=("no-store",))
-    assert not service.cache.layer.labeller._doubts
+    assert not service.cache.layer.labeller._doubts._items
 
 
 async def test_plain_cosine_learns_nothing(service) -> None:
     service.cache.settings["verifier"] = Verifier.NONE
     await service.ask(FIRST)
     assert (await service.ask(OTHERS[0]))[0] is SEMANTIC
-    assert not service.cache.layer.labeller._doubts
+    assert not service.cache.layer.labeller._doubts._items
 
 
 async def test_a_shadow_comparison_labels_the_entry_that_was_served(service) -> None:
@@ -275,4 +269,4 @@ async def test_without_an_embedder_nothing_is_in_doubt(service) -> None:
     await service.ask(FIRST)
     service.cache.layer.semantic._embedder.embed = fail
     await service.ask(OTHERS[0])
-    assert not service.cache.layer.labeller._doubts
+    assert not service.cache.layer.labeller._doubts._items

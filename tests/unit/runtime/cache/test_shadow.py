@@ -1,15 +1,15 @@
 """A share of semantic hits is generated after all, in quiet moments, and bounds the wrong ones."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
-from tests.unit.runtime.cache.conftest import Cache, Generator
+from tests.unit.runtime.cache.conftest import Cache, Generator, until
 from tests.unit.runtime.cache.embedders import WordBag
 
 from ferry_api.runtime_config import CacheConfig
-from ferry_runtime.cache import judging
+from ferry_runtime.cache import leisure
 from ferry_runtime.cache.identity import ServedModel
 from ferry_runtime.cache.setup import build_cache
 from ferry_runtime.cache.shadow import wilson
@@ -18,14 +18,6 @@ from ferry_runtime.generation import CacheOutcome
 
 HOW_DO, HOW_CAN = "How do I reset my password?", "How can I reset my password?"
 WORDS = ["You can ", "do it ", "in the settings."]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.002)
 
 
 @dataclass
@@ -56,7 +48,7 @@ class Service:
 
 @pytest.fixture
 async def service(monkeypatch) -> AsyncIterator[Service]:
-    monkeypatch.setattr(judging, "_LOOK_EVERY", 0.001)
+    monkeypatch.setattr(leisure, "_LOOK_EVERY", 0.001)
     embedder, settings = WordBag(), {"enabled": True, "similarity_threshold": 0.7}
     model = [ServedModel(name="m", weights="w")]
     built = build_cache(
@@ -108,15 +100,15 @@ async def test_only_semantic_hits_are_generated_again(service, make_request) -> 
     service.idle = False
     await service.cache.ask(make_request(HOW_DO))
     await service.cache.ask(make_request(HOW_DO))
-    assert not service.cache.layer.shadow._served
+    assert not service.cache.layer.shadow._served._items
     await service.hit(make_request)
-    assert len(service.cache.layer.shadow._served) == 1
+    assert len(service.cache.layer.shadow._served._items) == 1
 
 
 async def test_the_share_is_a_sample(service, make_request) -> None:
     service.cache.layer.shadow._share = 0.0
     await service.hit(make_request)
-    assert not service.cache.layer.shadow._served
+    assert not service.cache.layer.shadow._served._items
 
 
 async def test_nothing_is_generated_while_a_client_is_there(service, make_request) -> None:
@@ -146,7 +138,7 @@ async def test_a_generation_that_fails_says_nothing_and_ends_nothing(service, ma
     service.idle = False
     await service.hit(make_request)
     await service.cache.ask(make_request(HOW_CAN, sampling={"max_tokens": 99}))
-    assert len(service.cache.layer.shadow._served) == 2
+    assert len(service.cache.layer.shadow._served._items) == 2
     service.cache.generator.errors = [EngineDied("gone")]
     service.idle = True
     await service.judged()
@@ -158,7 +150,7 @@ async def test_hits_that_wait_are_bounded_and_the_newest_are_kept(service, make_
     await service.hit(make_request)
     for number in range(30):
         await service.cache.ask(make_request(HOW_CAN, sampling={"max_tokens": 40 + number}))
-    waiting = service.cache.layer.shadow._served
+    waiting = service.cache.layer.shadow._served._items
     assert len(waiting) == 20
     assert waiting[-1].request.sampling.max_tokens == 69
 
