@@ -50,6 +50,11 @@ class Unreachable(ApiError):
 class Forbidden(ApiError):
     """The operator's role does not allow the call, or the namespace is being deleted."""
 
+    @property
+    def of_namespace(self) -> bool:
+        """Whether the namespace is being deleted: nothing can be made in it any more, by anybody."""
+        return "because it is being terminated" in self.message
+
 
 class NotFound(ApiError):
     """The object or its namespace is gone."""

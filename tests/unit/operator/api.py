@@ -56,11 +56,12 @@ class Objects:
     async def apply(self, manifest: Manifest, *, force: bool, subresource: str | None = None) -> Manifest:
         kind = kind_of(manifest["apiVersion"], manifest["kind"])
         name = manifest["metadata"]["name"]
-        if kind == EVENT:
-            return manifest
-        self.applied.append((kind, name))
+        if kind != EVENT:
+            self.applied.append((kind, name))
         if kind in self.failing:
             raise self.failing[kind]
+        if kind == EVENT:
+            return manifest
         if subresource == "status":
             return self.put(kind, {**self.live[kind, name], "status": manifest["status"]})
         return self.put(kind, applied(manifest, uid=f"{kind}/{name}"))

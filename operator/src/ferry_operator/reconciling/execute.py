@@ -56,7 +56,7 @@ class Executor:
     async def take(self, step: Step, owner: Owner, settled: Settled) -> Trouble | None:
         """Take one step. Returns what stands in its way for good; what may pass is raised.
 
-        :raises ApiError: when the API server could not be asked, or the namespace is going away.
+        :raises ApiError: when the API server could not be asked.
         :raises Succession: when a predecessor's object has to go first.
         """
         planned = step.planned if isinstance(step, Create | Update) else None
@@ -81,8 +81,10 @@ class Executor:
             said = f"{planned.kind.kind} {planned.name} was refused: {error.message}"
             return self._remember(owner, planned, Trouble("Refused", said, planned.key))
         except Forbidden as error:
-            if planned is None or "being terminated" in error.message:
+            if planned is None:
                 raise
+            if error.of_namespace:
+                return self._remember(owner, planned, _namespace_going(planned, owner))
             message = f"{planned.kind.kind} {planned.name}: {error.message}"
             return Trouble("Forbidden", message, planned.key)
         return None
@@ -153,6 +155,11 @@ def _made_for(live: Mapping[str, Any], owner: Owner) -> bool:
     """Whether an object without an owner was made for this name: retained, or orphaned on purpose."""
     found = live["metadata"].get("labels", {})
     return bool(found.get(labels.MANAGED_BY) == labels.MANAGER and found.get(labels.SERVICE) == owner.name)
+
+
+def _namespace_going(planned: Planned, owner: Owner) -> Trouble:
+    said = f"namespace {owner.namespace} is being deleted: nothing is made in it any more"
+    return Trouble("NamespaceTerminating", said, planned.key)
 
 
 def _name_conflict(planned: Planned, why: str) -> Trouble:

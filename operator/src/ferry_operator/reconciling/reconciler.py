@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from ferry_api.resource import InferenceService
 from ferry_api.validation import parse_stored
 from ferry_operator.clients.api import KubernetesApi
-from ferry_operator.errors import ApiError, NotFound, StepFailed, Succession
+from ferry_operator.errors import ApiError, Forbidden, NotFound, StepFailed, Succession
 from ferry_operator.kinds import DEPLOYMENT, INFERENCE_SERVICE, OPTIONAL, SECRET, Kind
 from ferry_operator.logs import whereabouts
 from ferry_operator.observing.facts import ClaimFacts, DeploymentFacts, SecretFacts
@@ -264,6 +264,8 @@ class Reconciler:
         try:
             await self._api.apply(event, force=True)
         except ApiError as error:
+            if isinstance(error, Forbidden) and error.of_namespace:
+                return
             _log.warning("an Event could not be written", extra={"error": str(error)})
 
     def _unreadable(self, resource: Resource, error: ValidationError) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 from tests.unit.operator.api import KEY, Scene
 
@@ -9,6 +11,7 @@ from ferry_operator.errors import ApiError, Conflict, Unreachable, api_error
 from ferry_operator.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
+    EVENT,
     HTTP_ROUTE,
     INFERENCE_SERVICE,
     INGRESS,
@@ -288,6 +291,28 @@ async def test_a_conflict_over_fields_is_not_asked_about_in_a_loop(scene):
         await scene.reconcile()
         assert scene.told()["Ready"] == ("False", "NameConflict")
     assert scene.api.applied.count((SERVICE, "chat")) == 1
+
+
+_GOING = api_error(
+    "PATCH /x",
+    403,
+    "Forbidden",
+    'services "chat" is forbidden: unable to create new content in namespace x '
+    "because it is being terminated",
+)
+
+
+async def test_nothing_is_asked_for_in_a_loop_while_the_namespace_goes(scene, caplog):
+    await scene.served()
+    scene.api.failing[SERVICE] = scene.api.failing[EVENT] = _GOING
+    scene.gone(SERVICE, "chat")
+    del scene.api.live[SERVICE, "chat"]
+    scene.api.applied.clear()
+    for _ in range(3):
+        await scene.reconcile()
+        assert scene.told()["Ready"] == ("False", "NamespaceTerminating")
+    assert scene.api.applied.count((SERVICE, "chat")) == 1
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_a_conflict_that_passes_is_no_name_conflict(scene):
