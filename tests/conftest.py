@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,16 @@ def missing(reason: str, variable: str) -> NoReturn:
     if os.environ.get(variable) == "required":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+async def until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], seconds: float = 30.0) -> None:
+    """Wait for what nothing tells of; the bound only ends a broken test."""
+    async with asyncio.timeout(seconds):
+        while True:
+            result = condition()
+            if (await result) if isinstance(result, Awaitable) else result:
+                return
+            await asyncio.sleep(0.005)
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import httpx
+import pytest
 from tests.browser.support import Dashboard, plain
 from tests.integration.runtime.http.support import Served
+
+from ferry_api.runtime_config import HotConfig, QueueConfig
 
 OpenPage = Callable[..., Dashboard]
 Serve = Callable[..., Served]
@@ -32,6 +35,24 @@ def test_it_runs_to_its_end_and_reports_what_the_server_counted(serve: Serve, op
     assert len(page.table("Every request")) == 40
     runs = page.region("Runs of this tab").first.locator("tbody tr")
     assert plain(runs.first.inner_text()).startswith("All cached")
+
+
+def test_what_was_refused_is_no_answer(serve: Serve, open_page: OpenPage) -> None:
+    served = serve(hot=HotConfig(queue=QueueConfig(max_requests=2)))
+    served.stack.backend.controls.step_seconds = 0.05
+    page = open_page(served.url, "load")
+    page.page.get_by_label("Traffic").select_option("unique")
+    fill(page, Requests="60", At_a_time="60", Tokens_each="8", Seed="5")
+    page.page.get_by_role("button", name="Start").click()
+    page.region("Result").get_by_text("Complete").wait_for()
+    parts = page.parts("Result")
+    answered = parts.pop("Not cacheable", 0) + parts.pop("Generated", 0)
+    refused = sum(parts.values())
+    assert min(answered, refused) > 0
+    run = page.region("Runs of this tab").first.locator("tbody tr").first.locator("td").all_inner_texts()
+    assert run[1:4] == ["60", "60", str(refused)]
+    seconds = float(page.stat("Result", "duration").removesuffix(" s"))
+    assert float(page.stat("Result", "answers per second")) == pytest.approx(answered / seconds, rel=0.1)
 
 
 def test_it_can_be_stopped_and_then_nothing_runs_on(serve: Serve, open_page: OpenPage) -> None:

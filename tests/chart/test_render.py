@@ -185,7 +185,16 @@ def test_rules_on_request_are_those_that_were_made(render):
         groups = yaml.safe_load((CHART / "files" / "monitoring" / f"{part}-rules.yaml").read_text())["groups"]
         rules = [rule for group in groups for rule in group["rules"]]
         shipped |= {rule.get("alert", rule.get("record")): rule for rule in rules}
-    assert rules_of(render('metrics={"prometheusRule":{"enabled":true}}')) == shipped
+    both = 'metrics={"prometheusRule":{"enabled":true},"serviceMonitor":{"enabled":true}}'
+    assert rules_of(render(both)) == shipped
+
+
+def test_no_rule_asks_for_an_operator_that_nothing_scrapes(render):
+    """absent() of a name that only the ServiceMonitor gives would fire for ever."""
+    rules = rules_of(render('metrics={"prometheusRule":{"enabled":true}}'))
+    assert rules
+    assert [name for name, rule in rules.items() if 'job="ferry-operator"' in rule["expr"]] == []
+    assert not any("Operator" in name for name in rules)
 
 
 def test_rules_are_fitted_to_the_values(render):
@@ -197,7 +206,8 @@ def test_rules_are_fitted_to_the_values(render):
         "slowFirstTokenSeconds": "10.0",
         "runbookBaseUrl": "https://example.com/ferry",
     }
-    documents = render(f'metrics={{"prometheusRule":{json.dumps(wanted)}}}')
+    monitored = '"serviceMonitor":{"enabled":true}'
+    documents = render(f'metrics={{"prometheusRule":{json.dumps(wanted)},{monitored}}}')
     assert {d["metadata"]["labels"]["release"] for d in of_kind(documents, "PrometheusRule")} == {"kps"}
     rules = rules_of(documents)
     assert rules.keys().isdisjoint(wanted["disabled"])

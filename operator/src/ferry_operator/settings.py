@@ -77,15 +77,17 @@ class Settings:
 def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
     """Settings from FERRY_* variables.
 
-    FERRY_SCOPE has no default: `cluster`, or namespaces separated by commas.
+    FERRY_SCOPE has no default: `*` for the whole cluster, or namespaces separated by commas.
 
     :raises InvalidSettings: naming the variable and what it takes.
     """
     values = os.environ if environment is None else environment
     scope = values.get("FERRY_SCOPE", "").strip()
     if not scope:
-        raise InvalidSettings("FERRY_SCOPE is not set: write `cluster`, or namespaces separated by commas")
-    namespaces = () if scope == "cluster" else tuple(sorted({part.strip() for part in scope.split(",")}))
+        raise InvalidSettings(
+            "FERRY_SCOPE is not set: write `*` for the cluster, or namespaces separated by commas"
+        )
+    namespaces = () if scope == "*" else tuple(sorted({part.strip() for part in scope.split(",")}))
     for name in namespaces:
         if not _NAMESPACE.match(name):
             raise InvalidSettings(f"FERRY_SCOPE: {name!r} is not a namespace's name")

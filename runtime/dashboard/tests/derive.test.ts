@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { batchBars, decades, hitRate, points, recentRate } from "../src/data/derive";
-import type { Timeline } from "../src/data/types";
+import { batchBars, decades, hitRate, known, points, recentRate } from "../src/data/derive";
+import { answersPerSecond } from "../src/data/load";
+import type { LoadReport, Timeline } from "../src/data/types";
 
 function timeline(part: Partial<Timeline>): Timeline {
   const zeros = [0, 0, 0];
@@ -66,6 +67,19 @@ describe("batch bars", () => {
   it("shows a batch beyond the limit if there was one", () => {
     const bars = batchBars({ mean: 2, bounds, steps: [0, 0, 0, 0, 0, 0, 0, 4] }, 2);
     expect(bars.at(-1)).toEqual({ label: "> 12", steps: 4 });
+  });
+});
+
+describe("a spread", () => {
+  const nothing = { count: 0, mean: 0, p50: 0, p95: 0, p99: 0 };
+  it("knows no number where nothing was measured", () => {
+    expect(known(nothing, "p95")).toBeNull();
+    expect(known({ ...nothing, count: 2, p95: 7 }, "p95")).toBe(7);
+  });
+  it("counts answers alone, not what ended", () => {
+    const report = { ended: 500, seconds: 2, all: { ...nothing, count: 6 } } as LoadReport;
+    expect(answersPerSecond(report)).toBe(3);
+    expect(answersPerSecond({ ...report, seconds: 0, all: nothing })).toBe(0);
   });
 });
 

@@ -29,12 +29,12 @@ def make_backend(
     *,
     upstream_key: str | None,
     on_progress: Callable[[str, float | None], None],
-    on_step: Callable[[EngineStats], None],
+    on_stats: Callable[[EngineStats], None],
 ) -> Backend:
     """Raises EngineLoadError for an engine that this release does not have."""
     match cold.engine.type:
         case EngineType.TRANSFORMERS:
-            return ProcessBackend(model.path, cold, on_progress=on_progress, on_step=on_step)
+            return ProcessBackend(model.path, cold, on_progress=on_progress, on_stats=on_stats)
         case EngineType.OPENAI_COMPATIBLE:
             return UpstreamBackend(_upstream_model(cold, text), key=upstream_key)
         case other:

@@ -146,11 +146,11 @@ class Metrics:
             self.saved_tokens.labels(cache.value).inc(tokens)
 
     def stepped(self, stats: EngineStats) -> None:
-        """Statistics after a step; told again, the same step counts once."""
+        """Statistics after a step, or of an engine that has none to do; the same step counts once."""
+        self.timeline.level(stats.running, self.queue()[0])
         if stats.steps == self._seen_step:
             return
         self._seen_step = stats.steps
-        self.timeline.level(stats.running, self.queue()[0])
         if stats.decode_rows:
             self.batch.observe(stats.decode_rows)
             self._steps += 1

@@ -153,7 +153,7 @@ class Service:
             self._text,
             upstream_key=self._around.secrets.upstream_key,
             on_progress=self._stage,
-            on_step=self.metrics.stepped,
+            on_stats=self.metrics.stepped,
         )
         self.backend.become(backend)
         await self.backend.start()

@@ -232,7 +232,7 @@ def test_a_namespace_that_goes_away_does_not_end_the_work_on_the_others(
 
 def test_a_cluster_wide_operator_serves_every_namespace(plane, machine, namespace, service, tmp_path):
     token = grant(plane.api, namespace, cluster_wide=True)
-    environment = {"FERRY_SCOPE": "cluster", "POD_NAMESPACE": namespace}
+    environment = {"FERRY_SCOPE": "*", "POD_NAMESPACE": namespace}
     made = Operator(tmp_path / "operator", Api(plane.api.url, token, plane.api.ca), environment)
     try:
         made.start().wait_ready().wait_leading()

@@ -95,7 +95,7 @@ class Crowd:
         self.services = services
         self.namespace = plane.namespace(f"crowd-{services}")
         token = grant(plane.api, self.namespace, cluster_wide=True)
-        environment = {"FERRY_SCOPE": "cluster", "POD_NAMESPACE": self.namespace}
+        environment = {"FERRY_SCOPE": "*", "POD_NAMESPACE": self.namespace}
         self.operator = Operator(folder, Api(plane.url, token, plane.api.ca), environment)
         self.figures = {"InferenceServices": services, "foreign Secrets and pods, each": _FOREIGN * services}
 

@@ -14,7 +14,9 @@ def test_the_scope_has_to_be_chosen():
 
 
 def test_the_whole_cluster():
-    assert from_environment({"FERRY_SCOPE": "cluster"}).cluster_wide
+    assert from_environment({"FERRY_SCOPE": "*"}).cluster_wide
+    a_name_like_any = from_environment({"FERRY_SCOPE": "cluster"})
+    assert a_name_like_any.namespaces == ("cluster",)
 
 
 def test_some_namespaces():
@@ -34,20 +36,20 @@ def test_some_namespaces():
 )
 def test_a_mistake_names_the_variable(name, value):
     with pytest.raises(InvalidSettings, match=name):
-        from_environment({"FERRY_SCOPE": "cluster", name: value})
+        from_environment({"FERRY_SCOPE": "*", name: value})
 
 
 def test_an_empty_variable_is_an_unset_one():
-    settings = from_environment({"FERRY_SCOPE": "cluster", "FERRY_RUNTIME_ROLLOUT": "", "FERRY_WORKERS": ""})
+    settings = from_environment({"FERRY_SCOPE": "*", "FERRY_RUNTIME_ROLLOUT": "", "FERRY_WORKERS": ""})
     assert settings.rollout is Rollout.ON_CHANGE
 
 
 def test_labels_for_service_monitors_are_pairs():
-    given = {"FERRY_SCOPE": "cluster", "FERRY_SERVICE_MONITOR_LABELS": "release=kps, example.com/team=a"}
+    given = {"FERRY_SCOPE": "*", "FERRY_SERVICE_MONITOR_LABELS": "release=kps, example.com/team=a"}
     assert from_environment(given).monitor_labels == {"release": "kps", "example.com/team": "a"}
 
 
 @pytest.mark.parametrize("text", ["release", "=a", "a b=c", "release=not a value"])
 def test_what_is_no_label_is_refused_by_name(text):
     with pytest.raises(InvalidSettings, match="FERRY_SERVICE_MONITOR_LABELS"):
-        from_environment({"FERRY_SCOPE": "cluster", "FERRY_SERVICE_MONITOR_LABELS": text})
+        from_environment({"FERRY_SCOPE": "*", "FERRY_SERVICE_MONITOR_LABELS": text})

@@ -153,7 +153,8 @@ class ModelSpec(SpecModel):
     dtype: DType = Field(
         DType.AUTO,
         description="Number format of weights and activations. Auto: bfloat16 on a GPU that has it, "
-        "float16 on older ones, float32 on a CPU.",
+        "float16 on older ones; float32 on a CPU, or bfloat16 where it computes that faster and the "
+        "checkpoint has no more digits.",
     )
     quantization: Quantization = Field(
         Quantization.NONE, description="Weights held in fewer bits: less memory, somewhat different answers."

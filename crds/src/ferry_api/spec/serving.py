@@ -47,10 +47,16 @@ class QueueSpec(SpecModel):
 
     max_requests: Int = Field(256, ge=1, le=100_000, description="Most requests that wait.")
     max_tokens: Int = Field(
-        65536, ge=1, le=1_000_000_000, description="Most prompt tokens that wait, over all requests."
+        65536,
+        ge=1,
+        le=1_000_000_000,
+        description="Most tokens that wait, over all requests: their prompts and "
+        "the answers expected to them.",
     )
     timeout: Annotated[Duration, between("100ms", "1h", "60s")] = Field(
-        Duration("60s"), description="Longest time from arrival to the last token; then the request fails."
+        Duration("60s"),
+        description="Longest wait for a slot in the batch; then the request fails. "
+        "Its own field timeout bounds its whole life.",
     )
 
 

@@ -1,6 +1,6 @@
 // From a document to what is drawn. Pure, and nothing is guessed: sums, shares and rates of its numbers.
 
-import { type Document, HITS, SOURCES, type Source, type Timeline } from "./types";
+import { type Document, HITS, SOURCES, type Source, type Spread, type Timeline } from "./types";
 
 export interface Point {
   /** Seconds before the newest bucket's end, negative. */
@@ -96,6 +96,11 @@ export function batchBars(batch: Document["batch"], most: number): Bar[] {
     below = bound;
   });
   return bars;
+}
+
+/** One number of a spread; null where nothing was measured. */
+export function known(spread: Spread, of: "mean" | "p50" | "p95" | "p99"): number | null {
+  return spread.count ? spread[of] : null;
 }
 
 export function sum(counts: Record<string, number>): number {

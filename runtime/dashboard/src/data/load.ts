@@ -31,6 +31,11 @@ export function joined(before: Outcome, report: LoadReport): Outcome {
   return { ...before, report, samples: [...before.samples, ...report.samples] };
 }
 
+/** Of those that were answered: a refusal is quick, and no answer. Pure. */
+export function answersPerSecond(report: LoadReport): number {
+  return report.all.count / Math.max(report.seconds, 0.001);
+}
+
 export async function run(
   wish: LoadWish,
   signal: AbortSignal,

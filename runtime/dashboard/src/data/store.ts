@@ -44,7 +44,8 @@ async function ask(): Promise<void> {
   } finally {
     window.clearTimeout(limit);
   }
-  if (asking === mine && state.access !== "locked") timer = window.setTimeout(ask, EVERY_MS);
+  const seen = window.document.visibilityState === "visible";
+  if (asking === mine && seen && state.access !== "locked") timer = window.setTimeout(ask, EVERY_MS);
 }
 
 function failed(error: unknown): void {

@@ -81,6 +81,7 @@ export interface Totals {
   requests: Record<string, number>;
   answers: Partial<Record<Source, number>>;
   rejected: Record<string, number>;
+  client_errors: number;
   prompt_tokens: number;
   generated_tokens: number;
   saved_tokens: Partial<Record<Source, number>>;

@@ -47,7 +47,7 @@ function Path({ document }: { document: Document }) {
         about="OpenAI's routes; keys decide, validation before anything is computed."
         value={rate(recentRate(all, (point) => point.answers, 60))}
         unit="answers/s, last minute"
-        exit={`${count(totals.requests.rejected ?? 0)} refused`}
+        exit={`${count(totals.client_errors)} answered 4xx`}
       />
       <Stage
         name="Exact cache"

@@ -58,12 +58,19 @@ export function CachePage({ document }: { document: Document }) {
   if (!cache) {
     return (
       <Card title="Cache">
-        <Empty>This service has no cache: cache.enabled is false.</Empty>
+        <Empty>
+          {document.service.store.state === "waiting"
+            ? "There is no cache yet: the Secret with the store's address is missing. Nothing is cached until it is there."
+            : "There is no cache yet: the service is starting."}
+        </Empty>
       </Card>
     );
   }
   return (
     <>
+      {!document.service.cache_enabled && (
+        <p className="problem">cache.enabled is false: nothing is looked up and nothing is kept.</p>
+      )}
       <Held cache={cache} document={document} />
       <div className="grid">
         <HitRate document={document} />

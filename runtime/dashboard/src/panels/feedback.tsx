@@ -24,7 +24,10 @@ export function WrongAnswer({ entry, about }: { entry: string; about: string }) 
   return (
     <span className="feedback" role="status">
       {stage === "done" ? (
-        <span className="done">Evicted</span>
+        // The button had the focus and is gone; without this the keyboard would start again from the top.
+        <span className="done" tabIndex={-1} ref={(said) => said?.focus({ preventScroll: true })}>
+          Evicted
+        </span>
       ) : (
         <button type="button" className="small" disabled={stage === "sending"} onClick={send}>
           Wrong answer<span className="sr">: evict the stored answer to “{about}”</span>

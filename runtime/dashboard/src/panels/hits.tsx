@@ -56,8 +56,9 @@ export function SavedTokens({ document }: { document: Document }) {
         ]}
       />
       <p className="hint">
-        {count(document.totals.prompt_tokens)} prompt tokens were read by the engine,{" "}
-        {count(document.live.prefix_reused_tokens)} more were reused from saved prefixes.
+        {count(document.totals.prompt_tokens)} prompt tokens were given to the engine. Since its own start it
+        has reused {count(document.live.prefix_reused_tokens)} from saved prefixes instead of reading them
+        again.
       </p>
     </Card>
   );

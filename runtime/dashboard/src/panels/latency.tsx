@@ -1,5 +1,5 @@
 import { Line, LineChart } from "recharts";
-import { decades, type Point } from "../data/derive";
+import { decades, known, type Point } from "../data/derive";
 import { clock, count, latency, latencyTick } from "../data/format";
 import type { Spread } from "../data/types";
 import { Stat } from "../ui/card";
@@ -31,7 +31,7 @@ function Percentiles({ title, hint, spread, curves, points, span }: PercentilesP
     <Figure
       title={title}
       hint={hint}
-      summary={`Median ${latency(spread.p50)}, 95th percentile ${latency(spread.p95)}, 99th ${latency(spread.p99)} over the latest ${spread.count}.`}
+      summary={`Median ${latency(known(spread, "p50"))}, 95th percentile ${latency(known(spread, "p95"))}, 99th ${latency(known(spread, "p99"))} over the latest ${spread.count}.`}
       legend={curves.map(({ name, color }) => ({ name, color }))}
       rows={points.filter((point) => curves.some((curve) => point[curve.key] !== null)).toReversed()}
       columns={[
@@ -41,9 +41,9 @@ function Percentiles({ title, hint, spread, curves, points, span }: PercentilesP
       aside={null}
     >
       <dl className="stats">
-        <Stat label="p50" value={latency(spread.count ? spread.p50 : null)} />
-        <Stat label="p95" value={latency(spread.count ? spread.p95 : null)} />
-        <Stat label="p99" value={latency(spread.count ? spread.p99 : null)} />
+        <Stat label="p50" value={latency(known(spread, "p50"))} />
+        <Stat label="p95" value={latency(known(spread, "p95"))} />
+        <Stat label="p99" value={latency(known(spread, "p99"))} />
         <Stat label="of the latest" value={count(spread.count)} />
       </dl>
       <div className="chart-body">

@@ -1,7 +1,7 @@
 import { CartesianGrid, Scatter, ScatterChart, XAxis, YAxis } from "recharts";
-import { decades } from "../data/derive";
+import { decades, known } from "../data/derive";
 import { count, latency, latencyTick, rate } from "../data/format";
-import { type Outcome, PATTERNS } from "../data/load";
+import { answersPerSecond, type Outcome, PATTERNS } from "../data/load";
 import { type LoadReport, SOURCES, type Source, type Spread } from "../data/types";
 import { Card, Empty, Stat } from "../ui/card";
 import { Figure } from "../ui/figure";
@@ -17,6 +17,8 @@ function colorOf(result: string): string {
   return (SOURCES as readonly string[]).includes(result) ? `var(--${result})` : "var(--bad)";
 }
 
+const COLUMNS = ["mean", "p50", "p95", "p99"] as const;
+
 function Spreads({ report }: { report: LoadReport }) {
   const rows: [string, Spread][] = [
     ["All answers", report.all],
@@ -28,7 +30,7 @@ function Spreads({ report }: { report: LoadReport }) {
       <thead>
         <tr>
           <th scope="col">Latency</th>
-          {["count", "mean", "p50", "p95", "p99"].map((name) => (
+          {["count", ...COLUMNS].map((name) => (
             <th scope="col" className="number" key={name}>
               {name}
             </th>
@@ -40,10 +42,9 @@ function Spreads({ report }: { report: LoadReport }) {
           <tr key={name}>
             <th scope="row">{name}</th>
             <td className="number">{count(spread.count)}</td>
-            {[spread.mean, spread.p50, spread.p95, spread.p99].map((value, index) => (
-              // biome-ignore lint/suspicious/noArrayIndexKey: columns are their place
-              <td className="number" key={index}>
-                {latency(spread.count ? value : null)}
+            {COLUMNS.map((column) => (
+              <td className="number" key={column}>
+                {latency(known(spread, column))}
               </td>
             ))}
           </tr>
@@ -118,8 +119,9 @@ function Progress({ report, running }: { report: LoadReport; running: boolean })
       : "Stopped";
   return (
     <div className="progress">
-      <p role="status">
-        <b>{words}</b> · {count(report.ended)} of {count(report.asked)} requests
+      <p>
+        {/* Said aloud when it changes; the count beside it changes too often for that. */}
+        <b role="status">{words}</b> · {count(report.ended)} of {count(report.asked)} requests
       </p>
       <progress value={done} max={1} aria-label="Requests that have ended" />
     </div>
@@ -137,12 +139,12 @@ export function LoadResult({ outcome, running }: { outcome: Outcome; running: bo
           <>
             <Progress report={report} running={running} />
             <dl className="stats">
-              <Stat label="answers per second" value={rate(report.ended / Math.max(report.seconds, 0.001))} />
+              <Stat label="answers per second" value={rate(answersPerSecond(report))} />
               <Stat
                 label="tokens per second"
                 value={rate(report.output_tokens / Math.max(report.seconds, 0.001))}
               />
-              <Stat label="p95" value={latency(report.all.count ? report.all.p95 : null)} />
+              <Stat label="p95" value={latency(known(report.all, "p95"))} />
               <Stat label="duration" value={`${report.seconds.toFixed(1)} s`} />
             </dl>
             <Segments
@@ -182,6 +184,9 @@ export function Runs({ runs }: { runs: Outcome[] }) {
                 At a time
               </th>
               <th scope="col" className="number">
+                Not answered
+              </th>
+              <th scope="col" className="number">
                 Answers/s
               </th>
               <th scope="col" className="number">
@@ -200,9 +205,10 @@ export function Runs({ runs }: { runs: Outcome[] }) {
                     <td>{name(outcome)}</td>
                     <td className="number">{count(outcome.report.ended)}</td>
                     <td className="number">{outcome.wish.concurrency}</td>
-                    <td className="number">{rate(outcome.report.ended / outcome.report.seconds)}</td>
-                    <td className="number">{latency(outcome.report.all.p50)}</td>
-                    <td className="number">{latency(outcome.report.all.p95)}</td>
+                    <td className="number">{count(outcome.report.ended - outcome.report.all.count)}</td>
+                    <td className="number">{rate(answersPerSecond(outcome.report))}</td>
+                    <td className="number">{latency(known(outcome.report.all, "p50"))}</td>
+                    <td className="number">{latency(known(outcome.report.all, "p95"))}</td>
                   </tr>
                 ),
             )}

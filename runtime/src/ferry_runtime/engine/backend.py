@@ -57,17 +57,18 @@ class ProcessBackend:
         cold: ColdConfig,
         *,
         on_progress: Callable[[str, float | None], None] | None = None,
-        on_step: Callable[[EngineStats], None] | None = None,
+        on_stats: Callable[[EngineStats], None] | None = None,
         worker_module: str = "ferry_runtime.engine.worker",
         env: Mapping[str, str] | None = None,
         backoff: Backoff | None = None,
         hang_seconds: float = 120.0,
     ) -> None:
-        """``on_progress`` gets a stage of loading and its fraction, if known. ``on_step`` gets
-        the statistics of every step. ``hang_seconds`` must exceed the longest step."""
+        """``on_progress`` gets a stage of loading and its fraction, if known. ``on_stats`` gets
+        the statistics after every step, while there is none, and of an engine that is gone.
+        ``hang_seconds`` must exceed the longest step."""
         self._load = Load(str(prepared_dir), cold.model_dump_json(by_alias=True))
         self._on_progress = on_progress
-        self._on_step = on_step
+        self._on_stats = on_stats
         self._hang_seconds = hang_seconds
         self._state = StateCell(EngineState.LOADING)
         self._info: ModelInfo | None = None
@@ -166,12 +167,9 @@ class ProcessBackend:
         self._last_sign = time.monotonic()
         match message:
             case Step():
-                self._stats = message.stats
-                self._deliver(message)
-                if self._on_step is not None:
-                    self._on_step(message.stats)
+                self._know(message.stats, message)
             case Heartbeat():
-                self._stats = message.stats
+                self._know(message.stats)
             case Progress():
                 if self._on_progress is not None:
                     self._on_progress(message.stage, message.fraction)
@@ -183,7 +181,7 @@ class ProcessBackend:
                 self._supervisor.give_up()
 
     def exited(self, end: Exit, restart_in: float | None) -> None:
-        self._stats = EngineStats()
+        self._know(EngineStats())
         if self._state.value is EngineState.STOPPED:
             return
         if restart_in is None:
@@ -194,6 +192,13 @@ class ProcessBackend:
         elif self._state.value is not EngineState.LOADING:
             self._state.set(EngineState.RESTARTING)
         self._fail_all(EngineDied("The engine process ended while this request was open."))
+
+    def _know(self, stats: EngineStats, step: Step | None = None) -> None:
+        self._stats = stats
+        if step is not None:
+            self._deliver(step)
+        if self._on_stats is not None:
+            self._on_stats(stats)
 
     def _submit(self, request: GenerateRequest) -> Stream:
         if request.request_id in self._open:

@@ -75,14 +75,14 @@ class FakeBackend:
         context_length: int = 8192,
         vocab_size: int = 49152,
         answer: Answer | None = None,
-        on_step: Callable[[EngineStats], None] | None = None,
+        on_stats: Callable[[EngineStats], None] | None = None,
     ) -> None:
         self.controls = FakeControls()
         self.submitted: list[str] = []
         self.cancelled: list[str] = []
         self.finished: list[str] = []
         self._answer = answer or self._words
-        self._on_step = on_step
+        self._on_stats = on_stats
         self._state = StateCell(EngineState.LOADING)
         self._slots = slots
         self._info = _info(slots, context_length, vocab_size)
@@ -220,8 +220,8 @@ class FakeBackend:
             kv_blocks_total=self._info.kv_blocks,
             step_seconds=self.controls.step_seconds,
         )
-        if self._on_step is not None:
-            self._on_step(self._stats)
+        if self._on_stats is not None:
+            self._on_stats(self._stats)
 
     def _words(self, request: GenerateRequest) -> Sequence[str]:
         sampling, entropy = request.sampling, ""

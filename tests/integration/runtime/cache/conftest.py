@@ -162,16 +162,6 @@ class Generated:
         """Nothing runs."""
 
 
-async def until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
-    """Poll for what happens by itself; the bound only ends a broken test."""
-    async with asyncio.timeout(seconds):
-        while True:
-            result = condition()
-            if (await result) if isinstance(result, Awaitable) else result:
-                return
-            await asyncio.sleep(0.02)
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     made = Server(tmp_path)

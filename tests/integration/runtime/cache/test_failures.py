@@ -5,7 +5,7 @@ import logging
 import time
 
 import pytest
-from tests.integration.runtime.cache.conftest import until
+from tests.conftest import until
 
 from ferry_runtime.cache.feed import Freshness
 from ferry_runtime.cache.messages import Scope

@@ -5,7 +5,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from tests.integration.runtime.cache.conftest import Replica, until
+from tests.conftest import until
+from tests.integration.runtime.cache.conftest import Replica
 
 from ferry_runtime.cache import feed
 from ferry_runtime.cache.feed import Freshness

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.integration.runtime.cache.conftest import Replica, until
+from tests.conftest import until
+from tests.integration.runtime.cache.conftest import Replica
 
 from ferry_runtime.cache.control import CacheControl, Caller
 from ferry_runtime.cache.entry import Entry

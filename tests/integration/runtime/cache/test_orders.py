@@ -5,7 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.integration.runtime.cache.conftest import Replica, until
+from tests.conftest import until
+from tests.integration.runtime.cache.conftest import Replica
 
 from ferry_runtime.cache import orders
 from ferry_runtime.cache.control import CacheControl, Caller, EntryNotFound

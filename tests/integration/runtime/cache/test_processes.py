@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.conftest import FerryServer
-from tests.integration.runtime.cache.conftest import Server, until
+from tests.conftest import FerryServer, until
+from tests.integration.runtime.cache.conftest import Server
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.xdist_group("smollm2")]
 

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
-from tests.integration.runtime.cache.conftest import Generated, build_request, until
+from tests.conftest import until
+from tests.integration.runtime.cache.conftest import Generated, build_request
 from tests.unit.runtime.cache.embedders import WordBag
 
 from ferry_api.runtime_config import CacheConfig

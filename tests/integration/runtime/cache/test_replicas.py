@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.integration.runtime.cache.conftest import until
+from tests.conftest import until
 
 from ferry_runtime.cache.messages import Scope, encode
 from ferry_runtime.generation import CacheOutcome

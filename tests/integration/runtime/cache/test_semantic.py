@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.integration.runtime.cache.conftest import Generated, build_request, until
+from tests.conftest import until
+from tests.integration.runtime.cache.conftest import Generated, build_request
 
 from ferry_api.runtime_config import CacheConfig
 from ferry_runtime.cache.control import Caller

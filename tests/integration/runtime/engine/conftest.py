@@ -82,7 +82,7 @@ async def make_backend(tiny_llama: Path) -> AsyncIterator[MakeBackend]:
 
 
 class Steps:
-    """Collects the statistics of every step."""
+    """Collects the statistics that are told."""
 
     def __init__(self) -> None:
         self.all: list[EngineStats] = []

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.conftest import until
 
 from ferry_api.runtime_config import ColdConfig, ModelConfig
 from ferry_runtime.engine.protocol import EngineState, FinishReason
@@ -21,7 +22,7 @@ async def test_ready_means_that_it_has_generated(make_backend: MakeBackend) -> N
     stages: list[str] = []
     states: list[EngineState] = []
     steps = Steps()
-    backend = make_backend(on_progress=lambda stage, _: stages.append(stage), on_step=steps)
+    backend = make_backend(on_progress=lambda stage, _: stages.append(stage), on_stats=steps)
     backend.on_state(states.append)
     assert backend.state is EngineState.LOADING
     with pytest.raises(EngineNotReady):
@@ -37,6 +38,25 @@ async def test_ready_means_that_it_has_generated(make_backend: MakeBackend) -> N
     assert len(tokens(deltas)) == 20
     assert deltas[-1].finish_reason is FinishReason.LENGTH
     assert backend.heartbeat_age < 60
+
+
+async def test_an_engine_that_has_nothing_to_do_says_so(make_backend: MakeBackend) -> None:
+    """By a step, when an answer ends; when the last client leaves there is none, nor after a death."""
+    steps = Steps()
+    backend = make_backend(on_stats=steps)
+    await backend.start()
+    stream = backend.generate(ask("left", max_tokens=3000))
+    await anext(stream)
+    assert steps.all[-1].running == 1
+    await stream.aclose()
+    await until(lambda: steps.all[-1].running == 0)
+    stream = backend.generate(ask("lost", max_tokens=3000))
+    await anext(stream)
+    assert backend.pid is not None
+    os.kill(backend.pid, signal.SIGKILL)
+    with pytest.raises(EngineDied):
+        await rest_of(stream)
+    assert steps.all[-1].running == 0
 
 
 async def test_kill_9_fails_open_requests_and_serves_again_by_itself(make_backend: MakeBackend) -> None:

@@ -39,7 +39,7 @@ class Shared:
 
 async def share(directory: Path, slots: int, numerics: Numerics = Numerics.FAST) -> AsyncIterator[Shared]:
     steps = Steps()
-    backend = backend_for(directory, slots=slots, numerics=numerics, on_step=steps)
+    backend = backend_for(directory, slots=slots, numerics=numerics, on_stats=steps)
     try:
         await backend.start()
         yield Shared(backend, steps)

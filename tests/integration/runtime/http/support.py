@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import uvicorn
 from starlette.types import ASGIApp
+from tests.conftest import until
 from tests.unit.runtime.http.support import Stack, build_stack
 
 from ferry_runtime.api.app import create_app
@@ -129,10 +130,3 @@ def in_thread(make: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]
     finally:
         loop.call_soon_threadsafe(task.cancel)
         thread.join()
-
-
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Waits for what must become true; how soon is not asserted."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 (what is awaited announces nothing)
-            await asyncio.sleep(0.005)

@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.integration.runtime.http.support import Served, serving, until
+from tests.conftest import until
+from tests.integration.runtime.http.support import Served, serving
 from tests.unit.runtime.http.support import CONTEXT, VOCAB, chat_body, completion_body, events_of
 
 from ferry_runtime.engine.fake import FakeBackend

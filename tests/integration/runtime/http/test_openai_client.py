@@ -9,7 +9,8 @@ from typing import Any
 
 import openai
 import pytest
-from tests.integration.runtime.http.support import Served, serving, until
+from tests.conftest import until
+from tests.integration.runtime.http.support import Served, serving
 from tests.unit.runtime.http.support import (
     CONTEXT,
     MODEL,

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.integration.runtime.cache.conftest import until
+from tests.conftest import until
 
 from ferry_api.runtime_config import ColdConfig, ModelConfig, RuntimeConfig
 from ferry_runtime import caching

@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import pytest
 from prometheus_client import CollectorRegistry
-from tests.integration.runtime.cache.conftest import Generated, Server, build_request, until
+from tests.conftest import until
+from tests.integration.runtime.cache.conftest import Generated, Server, build_request
 
 from ferry_api import pod_layout
 from ferry_api.runtime_config import CacheConfig, ColdConfig, HotConfig, ModelConfig, RuntimeConfig

@@ -23,12 +23,6 @@ from ferry_runtime.generation import Answer, CacheInfo, ChoiceDelta, GenerationR
 _ids = itertools.count()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 (what is waited for has no event)
-            await asyncio.sleep(0.002)
-
-
 def build_request(text: str = "What is a ferry?", **changes: Any) -> GenerationRequest:
     """A greedy chat request; ``sampling`` may be a dict of changes."""
     sampling = SamplingParams(**({"max_tokens": 32, "temperature": 0.0} | changes.pop("sampling", {})))

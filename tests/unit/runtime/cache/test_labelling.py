@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.unit.runtime.cache.conftest import Cache, Generator, build_request, until
+from tests.conftest import until
+from tests.unit.runtime.cache.conftest import Cache, Generator, build_request
 from tests.unit.runtime.cache.embedders import WordBag
 
 from ferry_api.runtime_config import CacheConfig, Verifier

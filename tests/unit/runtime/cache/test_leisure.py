@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import pytest
-from tests.unit.runtime.cache.conftest import until
+from tests.conftest import until
 
 from ferry_runtime.cache import leisure
 from ferry_runtime.cache.leisure import Leisure

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
-from tests.unit.runtime.cache.conftest import Cache, Generator, until
+from tests.conftest import until
+from tests.unit.runtime.cache.conftest import Cache, Generator
 from tests.unit.runtime.cache.embedders import WordBag
 
 from ferry_api.runtime_config import CacheConfig

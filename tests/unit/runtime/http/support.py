@@ -119,7 +119,7 @@ def build_stack(
     settings = config(hot, name=name)
     metrics = Metrics()
     made = backend() if callable(backend) else backend
-    engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT, on_step=metrics.stepped)
+    engine = made or FakeBackend(vocab_size=VOCAB, context_length=CONTEXT, on_stats=metrics.stepped)
     cache = _cache(settings.hot.cache, cache_embedder, metrics) if cached else None
     serving = ServingPipeline(
         backend=engine,

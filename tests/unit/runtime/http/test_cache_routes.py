@@ -144,7 +144,11 @@ async def test_feedback_evicts_a_wrong_answer(make_client: MakeClient) -> None:
     ("method", "path"),
     [("GET", "/cache/stats"), ("POST", "/clear-cache"), ("DELETE", "/cache"), ("GET", "/cache/entries/e")],
 )
-async def test_without_a_cache_its_routes_say_so(client: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_before_there_is_a_cache_its_routes_say_so(
+    client: httpx.AsyncClient, method: str, path: str
+) -> None:
     response = await client.request(method, path)
-    assert response.status_code == 404
-    assert error_of(response.json())["code"] == "cache_disabled"
+    assert response.status_code == 503
+    assert error_of(response.json())["code"] == "cache_not_ready"
+    assert "the service is starting" in error_of(response.json())["message"]
+    assert int(response.headers["retry-after"]) >= 1

@@ -94,6 +94,16 @@ async def test_a_prefix_may_be_stripped_or_kept(make_client: MakeClient, path: s
     assert (await client.get("/team-a/smol")).status_code == 404
 
 
+async def test_refusals_at_the_door_are_counted_apart_from_the_queues(make_client: MakeClient) -> None:
+    client = await make_client()
+    for body in ({"prompt": 7}, {"prompt": "a", "max_new_tokens": -1}):
+        assert (await client.post("/generate", json=body)).status_code == 400
+    assert (await client.get("/nowhere")).status_code == 404
+    totals = (await data(client))["totals"]
+    assert totals["client_errors"] == 3
+    assert totals["requests"] == totals["rejected"] == {}
+
+
 async def test_its_numbers_are_those_of_the_metrics(make_client: MakeClient) -> None:
     client = await make_client(cached=True)
     for prompt in ("a", "b", "a", "a"):
@@ -105,6 +115,7 @@ async def test_its_numbers_are_those_of_the_metrics(make_client: MakeClient) -> 
     totals = shown["totals"]
     assert totals["answers"] == {"exact": 2, "miss": 2, "bypass": 1}
     assert totals["requests"] == {"success": 5}
+    assert totals["client_errors"] == 0
     for outcome, count in totals["answers"].items():
         assert scraped[f"ferry_cache_answers_total/{outcome}"] == count
     assert scraped["ferry_cache_saved_tokens_total/exact"] == totals["saved_tokens"]["exact"] == 8

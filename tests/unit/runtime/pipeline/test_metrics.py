@@ -7,6 +7,7 @@ import pytest
 
 from ferry_runtime.engine.protocol import EngineStats
 from ferry_runtime.metrics import Metrics, priority_class
+from ferry_runtime.timeline import BUCKET_SECONDS, Timeline
 
 
 async def read(answer):
@@ -89,6 +90,20 @@ def test_a_step_counts_once_however_often_it_is_told():
     metrics.stepped(EngineStats(steps=2, decode_rows=0))  # a prompt alone is no decode batch
     metrics.stepped(EngineStats(steps=3, decode_rows=8))
     assert metrics.mean_batch_size == 6
+
+
+def test_the_level_is_known_also_where_no_step_tells_of_it():
+    metrics = Metrics()
+    now = [1_000_000.0]
+    metrics.timeline = timeline = Timeline(lambda: now[0])
+    metrics.stepped(EngineStats(steps=1, running=3, decode_rows=3))
+    metrics.stepped(EngineStats(steps=1, running=0))
+    now[0] += 4 * BUCKET_SECONDS
+    assert timeline.columns().running[-4:] == [3, 0, 0, 0]
+    metrics.stepped(EngineStats(steps=2, running=1, decode_rows=1))
+    metrics.stepped(EngineStats())  # the engine is gone
+    now[0] += 2 * BUCKET_SECONDS
+    assert timeline.columns().running[-2:] == [1, 0]
 
 
 def test_priorities_share_three_labels():

@@ -4,7 +4,8 @@ import asyncio
 
 import httpx
 from opentelemetry.trace import SpanKind, StatusCode
-from tests.integration.runtime.http.support import serving, until
+from tests.conftest import until
+from tests.integration.runtime.http.support import serving
 from tests.unit.runtime.http.support import CONTEXT, VOCAB, chat_body, completion_body
 
 from ferry_api.runtime_config import HotConfig, QueueConfig

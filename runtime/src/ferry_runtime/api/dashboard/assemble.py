@@ -6,9 +6,10 @@ import secrets
 import socket
 import time
 from collections import Counter as Counts
+from collections.abc import Iterable
 
 import msgspec
-from prometheus_client import Counter, Histogram
+from prometheus_client import Histogram, Metric
 
 from ferry_runtime.api.dashboard.document import BatchSizes, Document, Live, Replica, ServiceState, Totals
 from ferry_runtime.api.routes.health import engine_health
@@ -101,19 +102,27 @@ class Assembler:
     def _totals(self) -> Totals:
         metrics = self._services.metrics
         return Totals(
-            requests=_by(metrics.outcomes, "outcome"),
-            answers=_by(metrics.answers, "outcome"),
-            rejected=_by(metrics.rejected, "reason"),
-            prompt_tokens=sum(_by(metrics.prompt_tokens, "tenant").values()),
-            generated_tokens=sum(_by(metrics.generation_tokens, "tenant").values()),
-            saved_tokens=_by(metrics.saved_tokens, "outcome"),
+            requests=_by(metrics.outcomes.collect(), "outcome"),
+            answers=_by(metrics.answers.collect(), "outcome"),
+            rejected=_by(metrics.rejected.collect(), "reason"),
+            client_errors=sum(
+                count for status, count in self._answered().items() if status[0] == "4" and status != "429"
+            ),
+            prompt_tokens=sum(_by(metrics.prompt_tokens.collect(), "tenant").values()),
+            generated_tokens=sum(_by(metrics.generation_tokens.collect(), "tenant").values()),
+            saved_tokens=_by(metrics.saved_tokens.collect(), "outcome"),
         )
 
+    def _answered(self) -> dict[str, int]:
+        """HTTP requests by status."""
+        requests = self._services.registry.restricted_registry(["ferry_http_requests_total"])
+        return _by(requests.collect(), "status")
 
-def _by(counter: Counter, label: str) -> dict[str, int]:
+
+def _by(families: Iterable[Metric], label: str) -> dict[str, int]:
     """A counter's values, added up over all labels but one."""
     found: Counts[str] = Counts()
-    for family in counter.collect():
+    for family in families:
         for sample in family.samples:
             if sample.name.endswith("_total"):
                 found[sample.labels[label]] += int(sample.value)

@@ -51,6 +51,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     requests: dict[str, int]  # ferry_requests_total by outcome
     answers: dict[str, int]  # ferry_cache_answers_total by where they came from
     rejected: dict[str, int]  # ferry_requests_rejected_total by reason
+    client_errors: int  # ferry_http_requests_total of status 400 to 499 but 429, which `rejected` has
     prompt_tokens: int
     generated_tokens: int
     saved_tokens: dict[str, int]  # ferry_cache_saved_tokens_total

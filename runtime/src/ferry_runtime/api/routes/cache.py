@@ -91,7 +91,14 @@ def cache_router(services: Services, documented: Documented) -> APIRouter:
 def _control(services: Services) -> CacheControl:
     control = services.cache()
     if control is None:
-        raise Refusal(404, "This service has no cache: cache.enabled is false.", code="cache_disabled")
+        waiting = services.store_status().get("state") == "waiting"
+        why = "the Secret with its store's address is missing" if waiting else "the service is starting"
+        raise Refusal(
+            503,
+            f"The cache is not there yet: {why}. Nothing is cached until then.",
+            code="cache_not_ready",
+            headers={"retry-after": str(NOT_READY_RETRY_AFTER)},
+        )
     return control
 
 

@@ -33,7 +33,7 @@ _ASSET_HEADERS = {
 }
 _MISSING = (
     "The dashboard is not part of this installation: its page has not been built.\n"
-    "In a checkout, with Node 20 or later: make dashboard\n"
+    "In a checkout, with Node 20.19 or later: make dashboard\n"
 )
 
 
