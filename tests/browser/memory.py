@@ -7,22 +7,37 @@ from dataclasses import dataclass
 from typing import Any
 
 MB = 1024 * 1024
-_NOT_THE_PAGES = ("code", "native", "hidden", "synthetic", "object shape")
+_THE_PAGES = (
+    "object",
+    "closure",
+    "string",
+    "concatenated string",
+    "sliced string",
+    "number",
+    "symbol",
+    "regexp",
+)
 
 
 @dataclass(frozen=True)
 class PageMemory:
     """Bytes, after collecting garbage.
 
-    objects: what the page's scripts keep: objects, arrays, closures, strings, numbers.
-    total: the whole heap: with it, code that V8 compiles for ever hotter functions (measured: for the first
-        hour or so, 1 MB) and what the browser keeps for a debugger, such as a record of every request.
+    kinds: the whole heap by V8's types of node. What the page's scripts keep is in `objects`. Beside it there
+        are arrays, also those behind every Map and Set, which grow and shrink by doubling; code that V8
+        compiles for ever hotter functions (measured: 1 MB in the first hour); and what the browser keeps for
+        a debugger, such as a record of every request.
+    total: the whole heap as the page's process counts it.
     nodes: DOM nodes, a count.
     """
 
-    objects: int
+    kinds: dict[str, int]
     total: int
     nodes: int
+
+    @property
+    def objects(self) -> int:
+        return sum(self.kinds.get(kind, 0) for kind in _THE_PAGES)
 
 
 def page_memory(session: Any) -> PageMemory:
@@ -31,11 +46,11 @@ def page_memory(session: Any) -> PageMemory:
         session.send("HeapProfiler.collectGarbage")
     total = int(session.send("Runtime.getHeapUsage")["usedSize"])
     nodes = int(session.send("Memory.getDOMCounters")["nodes"])
-    return PageMemory(sum(objects(_snapshot(session)).values()), total, nodes)
+    return PageMemory(_by_kind(_snapshot(session)), total, nodes)
 
 
-def objects(snapshot: dict[str, Any]) -> dict[str, int]:
-    """Bytes of the page's own by type of node, from a heap snapshot as V8 writes it."""
+def _by_kind(snapshot: dict[str, Any]) -> dict[str, int]:
+    """From a heap snapshot as V8 writes it."""
     meta = snapshot["snapshot"]["meta"]
     fields, types = meta["node_fields"], meta["node_types"][0]
     kind, size, width = fields.index("type"), fields.index("self_size"), len(fields)
@@ -43,8 +58,7 @@ def objects(snapshot: dict[str, Any]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for at in range(0, len(values), width):
         name = types[values[at + kind]]
-        if name not in _NOT_THE_PAGES:
-            sizes[name] = sizes.get(name, 0) + values[at + size]
+        sizes[name] = sizes.get(name, 0) + values[at + size]
     return sizes
 
 
