@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.browser.support import SCREENSHOTS, Dashboard
+from tests.browser.support import SCREENSHOTS, Dashboard, proxy
 from tests.conftest import ROOT, missing
-from tests.integration.runtime.http.support import Served, threaded
+from tests.integration.runtime.http.support import Served, in_thread, threaded
 from tests.unit.runtime.cache.embedders import WordBag
 
 from ferry_api.runtime_config import CacheConfig, HotConfig
@@ -59,6 +59,18 @@ def serve() -> Iterator[Callable[..., Served]]:
             hot = HotConfig(cache=CacheConfig(similarity_threshold=0.7))
             defaults = {"cached": True, "cache_embedder": WordBag(), "bundle": Bundle(), "hot": hot}
             return servers.enter_context(threaded(**{**defaults, **options}))
+
+        yield start
+
+
+@pytest.fixture
+def behind() -> Iterator[Callable[..., str]]:
+    """Put a proxy in front of addresses; ``options`` are those of `proxy`. Asked for before `open_page`, it
+    outlives the pages, which ask until they are closed."""
+    with ExitStack() as proxies:
+
+        def start(targets: Sequence[str], **options: Any) -> str:
+            return proxies.enter_context(in_thread(proxy(targets, **options)))
 
         yield start
 
