@@ -47,8 +47,14 @@ def test_an_answer_from_a_similar_question_can_be_taken_back(serve: Serve, open_
         assert outcome(client, HOW_CAN) == "semantic"
         page = open_page(served.url, "cache")
         pair = page.region("Answered from a similar question").locator(".pair")
-        pair.get_by_role("button", name="Wrong answer").click()
+        pair.get_by_role("button", name="Wrong answer").press("Enter")
         pair.get_by_text("Evicted").wait_for()
+        # The keyboard is left where it was, and wherever it goes from there.
+        assert page.page.evaluate("document.activeElement.textContent") == "Evicted"
+        page.page.get_by_role("link", name="Overview").focus()
+        with page.page.expect_response("**/dashboard/data"):
+            page.page.wait_for_timeout(2_000)
+        assert page.page.evaluate("document.activeElement.textContent") == "Overview"
         assert outcome(client, HOW_CAN) == "miss"
         assert client.get("/cache/stats").json()["entries"] == 1
 

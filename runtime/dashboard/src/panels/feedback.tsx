@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { giveFeedback } from "../data/api";
 import { refresh } from "../data/store";
 
@@ -8,6 +8,14 @@ type Stage = "ready" | "sending" | "done" | "failed";
 export function WrongAnswer({ entry, about }: { entry: string; about: string }) {
   const [stage, setStage] = useState<Stage>("ready");
   const [problem, setProblem] = useState("");
+  const said = useRef<HTMLSpanElement>(null);
+
+  // The button had the focus and is gone: the keyboard goes on from here, and not from the page's top.
+  useEffect(() => {
+    if (stage === "done" && document.activeElement === document.body) {
+      said.current?.focus({ preventScroll: true });
+    }
+  }, [stage]);
 
   async function send() {
     setStage("sending");
@@ -24,8 +32,7 @@ export function WrongAnswer({ entry, about }: { entry: string; about: string }) 
   return (
     <span className="feedback" role="status">
       {stage === "done" ? (
-        // The button had the focus and is gone; without this the keyboard would start again from the top.
-        <span className="done" tabIndex={-1} ref={(said) => said?.focus({ preventScroll: true })}>
+        <span className="done" tabIndex={-1} ref={said}>
           Evicted
         </span>
       ) : (
