@@ -8,6 +8,8 @@ import httpx
 from tests.browser.support import Dashboard, ask, indexed
 from tests.integration.runtime.http.support import Served
 
+from ferry_api.runtime_config import CacheConfig, HotConfig
+
 OpenPage = Callable[..., Dashboard]
 Serve = Callable[..., Served]
 HOW_DO, HOW_CAN = "How do I reset my password?", "How can I reset my password?"
@@ -70,3 +72,13 @@ def test_in_the_feed_and_an_entry_that_is_gone_already_is_said(serve: Serve, ope
         client.post("/clear-cache")
         button.click()
         page.page.get_by_text("No such cache entry.").wait_for()
+
+
+def test_what_there_is_no_cache_for_is_said(serve: Serve, open_page: OpenPage) -> None:
+    page = open_page(serve(cached=False).url, "cache")
+    page.page.get_by_text("There is no cache yet: the service is starting.").wait_for()
+    waiting = serve(cached=False, store_status=lambda: {"state": "waiting"})
+    page = open_page(waiting.url, "cache")
+    page.page.get_by_text("the Secret with the store's address is missing").wait_for()
+    page = open_page(serve(hot=HotConfig(cache=CacheConfig(enabled=False))).url, "cache")
+    page.page.get_by_text("cache.enabled is false: nothing is looked up").wait_for()

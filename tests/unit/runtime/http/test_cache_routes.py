@@ -152,3 +152,10 @@ async def test_before_there_is_a_cache_its_routes_say_so(
     assert error_of(response.json())["code"] == "cache_not_ready"
     assert "the service is starting" in error_of(response.json())["message"]
     assert int(response.headers["retry-after"]) >= 1
+
+
+async def test_a_cache_that_waits_for_its_stores_secret_says_for_what(make_client: MakeClient) -> None:
+    client = await make_client(store_status=lambda: {"state": "waiting"})
+    response = await client.get("/cache/stats")
+    assert response.status_code == 503
+    assert "the Secret with its store's address is missing" in error_of(response.json())["message"]
