@@ -73,8 +73,13 @@ test-dashboard: $(NODE_MODULES) ## The dashboard's own linter and unit tests (ne
 unit: install ## Unit tests only (under three minutes)
 	$(PYTEST) tests/unit
 
+# A cold build outlasts the time that a test is given.
+.PHONY: cluster-binaries
+cluster-binaries: install ## Build Kubernetes' control plane and helm from Go modules, once for each version
+	PYTHONPATH=. $(BIN)/python -m tests.integration.operator.binaries
+
 .PHONY: test-operator
-test-operator: install ## The operator against a real Kubernetes API server (built from Go modules, once)
+test-operator: cluster-binaries ## The operator against a real Kubernetes API server
 	$(PYTEST) -m "not slow" tests/integration/operator tests/chart
 
 .PHONY: prometheus
@@ -102,7 +107,7 @@ e2e-smoke: install ## End to end in a few minutes: install, answer, update under
 	E2E_WORKERS=0 $(E2E) -m smoke e2e
 
 .PHONY: soak
-soak: install ## What takes minutes: full operator matrices, ten minutes of overload
+soak: cluster-binaries ## What takes minutes: full operator matrices, ten minutes of overload
 	$(BIN)/python -m pytest -n 0 -s -m slow tests/integration/operator tests/chart
 	FERRY_EVERY_FAULT=1 $(PYTEST) tests/integration/operator/test_faults.py
 	$(BIN)/python -m bench soak

@@ -3,7 +3,8 @@
 The operator's tests need a real API server, the end-to-end tests a whole node; the modules below
 `e2e/cluster` are all it takes. A cold build takes six to fifteen minutes on two cores, so each executable is
 kept in the user's cache folder, keyed by what went into it; a build that was cut short goes on where it was.
-Run as a script it builds and prints the folder; with `node`, everything that the end-to-end tests need.
+Run as a script it builds what the tests of the operator and the chart need and prints where it lies; with
+`node`, everything that the end-to-end tests need.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def main(arguments: list[str]) -> None:
     """Build ahead of the tests, so that theirs is not the time that it takes."""
     whole = arguments == ["node"]
     print((node_binaries() if whole else binaries()).folder)  # noqa: T201
-    for name in TOOLS if whole else ():
+    for name in TOOLS if whole else ("helm",):
         print(tool(name))  # noqa: T201
 
 
