@@ -26,7 +26,7 @@ CACHE = Group(
         Alert(
             name="FerryEmbedderMissing",
             expr="ferry_cache_embedder_ready == 0\n"
-            'and on (namespace, service, instance) rate(ferry_cache_semantic_skips_total{reason="no_embedder"}[10m]) > 0',
+            'and on (namespace, service, instance) rate(ferry_cache_semantic_skips_total{reason=~"no_embedder|embedder_failed"}[10m]) > 0',
             lasting="15m",
             severity=Severity.WARNING,
             summary=f"{_POD} has no embedder, so nothing is answered semantically.",
@@ -68,12 +68,15 @@ CACHE = Group(
             # A single wrong sample has a lower bound of 0.2: too few say nothing yet.
             expr='ferry_cache_shadow_wrong_rate{bound="low"} > 0.05\n'
             "and on (namespace, service, instance)\n"
-            "  sum by (namespace, service, instance) (ferry_cache_shadow_verdicts_total) >= 20",
+            "  sum by (namespace, service, instance) (ferry_cache_shadow_verdicts_total) >= 20\n"
+            # The rate is of all hits since the start: what was done about it shows in that no more come.
+            "and on (namespace, service, instance)\n"
+            '  increase(ferry_cache_shadow_verdicts_total{verdict="different"}[1h]) > 0',
             lasting="15m",
             severity=Severity.CRITICAL,
             summary=f"At least {{{{ $value | humanizePercentage }}}} of the semantic hits of {_POD} are wrong.",
             means="A share of the semantic hits is generated again and compared. Even the lower end of the 95 % "
-            "interval is over 5 %: users get answers to other questions.",
+            "interval is over 5 %, and in the last hour another one was wrong: users get answers to other questions.",
             do="Raise `cache.similarityThreshold` (it applies within seconds, without a restart), or set it to 1. "
             "Then purge: `POST /clear-cache` with the admin key.",
         ),

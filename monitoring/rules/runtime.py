@@ -77,11 +77,18 @@ SERVING = Group(
     (
         Alert(
             name="FerryNothingServes",
-            expr=f"sum {_BY} (ferry_ready) == 0",
+            # What is loaded for the first time has twenty minutes, what has served five. A replica that does
+            # not even answer the scrape has no ferry_ready.
+            expr=f"(\n  sum {_BY} (ferry_ready) == 0\n"
+            f"  and (\n    max_over_time(sum {_BY} (ferry_ready)[6h:1m]) > 0\n"
+            f"    or count_over_time(sum {_BY} (ferry_ready)[20m:1m]) >= 15\n  )\n)\n"
+            f'or (\n  count {_BY} (up{{job="ferry-runtime"}} == 0)\n'
+            f'  unless count {_BY} (up{{job="ferry-runtime"}} == 1)\n)',
             lasting="5m",
             severity=Severity.CRITICAL,
             summary=f"No replica of {_WHO} is ready.",
-            means="Replicas answer the scrape, and none of them would take a request: every client gets 503.",
+            means="Replicas say that they would take no request, or do not even answer the scrape: every client gets "
+            "an error.",
             do="Ask a replica's `/health`: its `reason` is a sentence. While a model is being loaded the first "
             "time, wait; a `failed` engine needs its log read and its manifest changed.",
         ),

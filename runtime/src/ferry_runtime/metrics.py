@@ -106,17 +106,18 @@ class Metrics:
         self.prompt_tokens.labels(self._tenant(job.tenant)).inc(job.prompt_tokens)
         self._prompt_size.observe(job.prompt_tokens)
 
-    def generated(self, delta: Delta, since_last: float | None, since_arrival: float) -> None:
+    def generated(self, job: Job, delta: Delta, since_last: float | None, since_arrival: float) -> None:
+        """Tokens as they come: those of an answer that is given up were computed too."""
         if since_last is None:
             self.ttft.observe(since_arrival)
             self.first_tokens.add(since_arrival)
             self.timeline.first_token(since_arrival)
         else:
             self._itl.observe(since_last / len(delta.token_ids))
+        self.generation_tokens.labels(self._tenant(job.tenant)).inc(len(delta.token_ids))
         self.timeline.generated(len(delta.token_ids))
 
     def sequence_ended(self, job: Job, generated: int) -> None:
-        self.generation_tokens.labels(self._tenant(job.tenant)).inc(generated)
         self._answer_size.observe(generated)
         self._cost_error.observe(generated / max(job.expected_tokens, 1.0))
 

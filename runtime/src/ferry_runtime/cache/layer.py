@@ -48,6 +48,11 @@ class _Asked:
         return max(self.config.similarity_threshold, self.request.cache_threshold or 0.0)
 
     @property
+    def exact_only(self) -> bool:
+        """Nothing but the same question is as near as this."""
+        return self.threshold >= 1.0
+
+    @property
     def shareable(self) -> bool:
         """Would any other request's answer do? Only then may it follow one."""
         raised = self.threshold > self.config.similarity_threshold
@@ -176,6 +181,9 @@ class CacheLayer:
         if self.semantic is None or not asked.request.user_text:
             self.metrics.skips.labels("no_question").inc()
             return _Looked()
+        if asked.exact_only:
+            self.metrics.skips.labels("threshold").inc()
+            return _Looked()
         looked = await self._find(asked, self.semantic)
         if looked.answer is None:
             self.metrics.without_hit.inc()
@@ -266,6 +274,8 @@ class CacheLayer:
     def _expect(self, asked: _Asked) -> None:
         """The embedding is on its way before the store is asked, and both take their time at once."""
         identity = asked.identity
+        if asked.exact_only:
+            return
         if self.semantic is not None and identity.partition and identity.question:
             self.semantic.expect(identity.question, identity.partition)
 

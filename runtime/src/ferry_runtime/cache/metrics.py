@@ -35,7 +35,7 @@ class CacheMetrics:
             registry=at,
         )
         self.embedder_ready = Gauge(
-            "ferry_cache_embedder_ready", "1 once the embedder is loaded", registry=at
+            "ferry_cache_embedder_ready", "1 once the embedder is loaded, 0 again while it fails", registry=at
         )
         self.rejections = Counter(
             "ferry_cache_rejections",

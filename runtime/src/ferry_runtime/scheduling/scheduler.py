@@ -50,7 +50,7 @@ class Observer(Protocol):
         """Told once per step at least; the same step may be told again."""
         ...
 
-    def generated(self, delta: Delta, since_last: float | None, since_arrival: float) -> None:
+    def generated(self, job: Job, delta: Delta, since_last: float | None, since_arrival: float) -> None:
         """One delta of one sequence. ``since_last``: seconds since this sequence's previous
         delta with tokens; None on its first."""
         ...
@@ -256,7 +256,8 @@ class Scheduler:
                     answer.timeline.first_token = now
                 if last is None:
                     self.core.shaping.first_token(now - started)
-                self._observer.generated(delta, None if last is None else now - last, now - request.arrival)
+                since = None if last is None else now - last
+                self._observer.generated(start.job, delta, since, now - request.arrival)
                 generated, last = generated + tokens, now
             answer.push(start.index, delta)
             if delta.finish_reason is not None:

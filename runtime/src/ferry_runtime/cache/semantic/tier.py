@@ -214,7 +214,12 @@ class SemanticTier:
 
     async def _embed(self, question: str) -> Vector | None:
         started = time.perf_counter()
-        (result,) = await self._embedder.embed([question])
+        try:
+            (result,) = await self._embedder.embed([question])
+        except FerryError:
+            self._metrics.embedder_ready.set(0)
+            raise
+        self._metrics.embedder_ready.set(1)
         self._metrics.embed_seconds.observe(time.perf_counter() - started)
         if result.vector is None:
             self._metrics.skips.labels(Skip.TOO_LONG.value).inc()

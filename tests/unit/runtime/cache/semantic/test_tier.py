@@ -202,6 +202,33 @@ async def test_a_failing_embedder_costs_no_answer(cache, make_request, embedder)
     assert await outcome(cache, make_request(HOW_CAN)) is EXACT
 
 
+async def test_an_embedder_that_fails_after_it_was_loaded_is_seen_and_so_is_its_return(
+    cache, make_request, embedder
+) -> None:
+    ready = cache.metrics.embedder_ready
+    await outcome(cache, make_request(HOW_DO))
+    assert cache.metrics.value(ready) == 1
+    embedder.fail = EmbedderUnavailable("gone")
+    await outcome(cache, make_request("Where is the harbour?"))
+    assert cache.metrics.value(ready) == 0
+    embedder.fail = None
+    await outcome(cache, make_request("When does the ferry leave?"))
+    assert cache.metrics.value(ready) == 1
+
+
+async def test_a_threshold_of_one_leaves_the_exact_tier_alone(cache, make_request, embedder) -> None:
+    """It is what alerts advise: no embedding is waited for, and no lookup counts as one without a hit."""
+    await outcome(cache, make_request(HOW_DO))
+    asked = len(embedder.calls)
+    cache.settings["similarity_threshold"] = 1.0
+    assert await outcome(cache, make_request(HOW_CAN, sampling={"max_tokens": 31})) is MISS
+    assert await outcome(cache, make_request(HOW_DO)) is EXACT
+    metrics = cache.metrics
+    assert metrics.by_labels(metrics.skips) == {"threshold": 1}
+    assert metrics.value(metrics.without_hit) == 1
+    assert embedder.calls[asked:] == [HOW_CAN]  # once it is kept, for when the threshold is lowered again
+
+
 async def test_lookups_without_a_semantic_hit_are_counted_until_there_is_one(cache, make_request) -> None:
     gauge = cache.metrics.without_hit
     for number, text in enumerate([HOW_DO, "Where is my parcel?", "When do you open?"], start=1):
