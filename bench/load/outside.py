@@ -58,7 +58,10 @@ def ask_guidellm(url: str, model: str, tokenizer: Path) -> Opinion:
             return Opinion("", "", {}, f"guidellm ended with {ended.returncode} and wrote no result.")
         # A report is read elsewhere: the model's name says more there than a folder of this machine.
         shown = [word.replace(str(tokenizer), tokenizer.name) for word in arguments[:-2]]
-        return read_opinion(json.loads(output.read_text()), " ".join(("guidellm", *shown)))
+        try:
+            return read_opinion(json.loads(output.read_text()), " ".join(("guidellm", *shown)))
+        except (ValueError, LookupError, TypeError) as error:
+            return Opinion("", "", {}, f"guidellm's result could not be read ({type(error).__name__}).")
 
 
 def _arguments(url: str, model: str, tokenizer: Path, output: Path) -> list[str]:

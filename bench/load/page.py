@@ -41,12 +41,19 @@ def page(session: Session) -> str:
 
 
 def _introduction(session: Session) -> list[str]:
+    where = (
+        f"against {html.escape(session.url)}, whose machine and version are not known here"
+        if session.url
+        else "on the machine that also serves, so the two share its processors"
+    )
     lines = [
-        "<p>Users are simulated by k6 on the machine that also serves, so the two share its processors. A "
+        *([f"<p class='bad'>Incomplete: {html.escape(session.failed)}</p>"] if session.failed else []),
+        f"<p>Users are simulated by k6 {where}. A "
         "time is from sending a request to having its whole answer. <b>A request that was refused, failed "
         "or had no answer when its scenario ended counts as having waited for ever</b>; a percentile that "
         "falls among such requests is shown as “never”.</p>",
-        f"<p>Taken {html.escape(session.taken)}, in {session.minutes:.1f} minutes, commit "
+        f"<p>Taken {html.escape(session.taken)}, in {session.minutes:.1f} minutes, "
+        f"{'load scripts of commit' if session.url else 'commit'} "
         f"<code>{html.escape(session.environment.commit)}</code>, seed {session.seed}.</p>",
     ]
     if session.played:
@@ -131,7 +138,7 @@ def _opinion(opinion: Opinion | None) -> list[str]:
 def _machine(session: Session) -> list[str]:
     lines = "".join(f"<li>{html.escape(line)}</li>" for line in session.environment.lines())
     return [
-        "<h2>Machine and versions</h2>",
+        f"<h2>Machine and versions{' of the load generator' if session.url else ''}</h2>",
         f"<ul>{lines}<li>k6: {html.escape(session.k6)}</li></ul>",
         "<p>All figures are in <code>report.json</code> beside this page. Results of one machine say little "
         "about another; run it again on yours with <code>make load</code>.</p>",

@@ -24,7 +24,8 @@ class Played:
 
 @dataclass(slots=True)
 class Session:
-    """``models``: name, parameters and kind of weights of each of the matrix."""
+    """``models``: name, parameters and kind of weights of each of the matrix. ``url``: of a server that ran
+    already, elsewhere perhaps. ``failed``: why it ended before everything was measured."""
 
     environment: Environment
     k6: str
@@ -35,6 +36,8 @@ class Session:
     cells: list[Cell] = field(default_factory=list)
     models: list[tuple[str, str, str]] = field(default_factory=list)
     opinion: Opinion | None = None
+    url: str = ""
+    failed: str = ""
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -42,6 +45,8 @@ class Session:
             "k6": self.k6,
             "seed": self.seed,
             "taken": self.taken,
+            "url": self.url,
+            "failed": self.failed,
             "minutes": round(self.minutes, 2),
             "scenarios": [
                 {

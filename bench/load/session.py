@@ -38,7 +38,10 @@ def measure_and_report(folder: Path) -> None:
     started = time.monotonic()
     session = new_session()
     try:
-        measure(session, os.environ.get("LOAD_URL"))
+        measure(session, session.url or None)
+    except BaseException as error:
+        session.failed = str(error) or type(error).__name__
+        raise
     finally:
         session.minutes = (time.monotonic() - started) / 60
         if session.played:
@@ -47,7 +50,8 @@ def measure_and_report(folder: Path) -> None:
 
 def new_session() -> Session:
     taken = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return Session(read_environment(), k6_version(), int(os.environ.get("LOAD_SEED", "1")), taken)
+    seed, url = int(os.environ.get("LOAD_SEED", "1")), os.environ.get("LOAD_URL", "")
+    return Session(read_environment(), k6_version(), seed, taken, url=url)
 
 
 def measure(session: Session, url: str | None) -> None:

@@ -58,7 +58,7 @@ def work(kind, options):
         client = httpx.Client(timeout=options.timeout) if kind == "new" else kept
         try:
             outcome = ask(client, options, f"{kind} {number}", kind == "stream")
-        except httpx.HTTPError as error:
+        except Exception as error:  # noqa: BLE001  (whatever it is, the request has not been answered)
             outcome = {"status": 0, "error": type(error).__name__}
         if kind == "new":
             client.close()

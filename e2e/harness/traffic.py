@@ -11,6 +11,8 @@ from typing import Any
 from e2e.harness.cluster import Cluster, wait_for
 from e2e.harness.shell import say
 
+KINDS = frozenset({"kept", "new", "stream"})
+"""Clients of `fake/traffic.py`: with one connection, with one for each request, with streams."""
 _FOLDER = "/opt/e2e"
 
 

@@ -20,11 +20,9 @@ def _begin(place):
 
 
 def _signal(pod, name):
-    """Send a signal to the pod's redis-server, found on its node by the pod's uid."""
-    uid = pod["metadata"]["uid"]
-    script = (
-        f"for p in $(pgrep redis-server); do grep -q {uid} /proc/$p/cgroup && kill -{name} $p; done; true"
-    )
+    """Send a signal to every process of the pod's container, found on its node by the container's id."""
+    container = pod["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+    script = f"grep -l {container} /proc/[0-9]*/cgroup | cut -d/ -f3 | xargs kill -{name}"
     subprocess.run(["docker", "exec", pod["spec"]["nodeName"], "bash", "-c", script], check=True, timeout=30)
 
 
@@ -46,6 +44,9 @@ def test_redis_hangs(place):
         _signal(pod, "STOP")
         try:
             traffic.more(60)
+            hung = "the pod does not answer its probe"
+            wait_for(hung, lambda: place.condition("cached", "CacheReady").get("status") == "False", 90)
+            traffic.more(9)
         finally:
             _signal(pod, "CONT")
         traffic.more(9)

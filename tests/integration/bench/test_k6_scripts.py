@@ -10,6 +10,10 @@ from bench.load.figures import figures
 from bench.load.k6 import SCRIPTS, Answer, K6Failed, K6Missing, find_k6, run_script
 from tests.integration.runtime.http.support import Served, threaded
 
+from ferry_api.runtime_config import CacheConfig, HotConfig
+from ferry_runtime.api.auth.keys import KeyTable
+from ferry_runtime.api.auth.policy import KeyPolicy
+
 NAMES = sorted(path.stem for path in SCRIPTS.glob("*.js") if path.stem != "client")
 BRIEF = {"ramp": "1s", "hold": "1s", "users": 3, "tokens": 4, "model": "ferry-test"}
 
@@ -67,6 +71,20 @@ def test_refused_requests_are_told_as_such(served: Served) -> None:
     assert {answer.outcome for answer in answers} == {"failed"}  # 400: it asks for too many tokens
 
 
-def test_a_server_that_does_not_cache_ends_the_run(served: Served) -> None:
-    with threaded(name="ferry-test") as uncached, pytest.raises(K6Failed, match="does not answer repeated"):
+def test_a_server_that_does_not_cache_ends_the_run() -> None:
+    brief = HotConfig(cache=CacheConfig(ttl_seconds=0.001))
+    with threaded(name="ferry-test", cached=True, hot=brief) as uncached, pytest.raises(K6Failed) as failure:
         play(uncached, "all_cached")
+    assert "does not answer repeated" in str(failure.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_cache_that_cannot_be_emptied_ends_the_run(name: str) -> None:
+    """What was cached before would be measured as if it had been generated."""
+    no_admin = KeyPolicy(KeyTable, anonymous=True)
+    with (
+        threaded(name="ferry-test", cached=True, auth=no_admin) as closed,
+        pytest.raises(K6Failed) as failure,
+    ):
+        play(closed, name)
+    assert "cannot be emptied (401): LOAD_KEY" in str(failure.value)

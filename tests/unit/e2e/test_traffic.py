@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from e2e.harness.place import expect_no_failure
 from e2e.harness.table import Table
-from e2e.harness.traffic import Outcome, Record
+from e2e.harness.traffic import KINDS, Outcome, Record
 
 _GOOD = Outcome("kept", at=1, seconds=0.1, status=200, text="model-a pod-1 word0")
 _REFUSED = Outcome("new", at=2, seconds=0.1, status=503)
@@ -21,9 +23,14 @@ def test_whatever_is_not_a_whole_answer_has_failed(outcome):
         expect_no_failure(record)
 
 
-def test_a_record_without_requests_proves_nothing():
+@pytest.mark.parametrize("kinds", [(), ("kept",), ("kept", "new"), ("new", "stream")])
+def test_a_record_that_lacks_a_kind_of_client_proves_nothing(kinds):
     with pytest.raises(AssertionError):
-        expect_no_failure(Record())
+        expect_no_failure(Record(tuple(replace(_GOOD, kind=kind) for kind in kinds)))
+
+
+def test_a_record_of_all_kinds_without_a_failure_is_what_is_wanted():
+    expect_no_failure(Record(tuple(replace(_GOOD, kind=kind) for kind in KINDS)))
 
 
 def test_answers_are_counted_by_model_and_pod():

@@ -52,6 +52,15 @@ def test_where_it_is_missing_that_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     assert opinion.figures == {}
 
 
+@pytest.mark.parametrize("left", ['{"benchmarks": []}', '{"benchm', '{"benchmarks": [{"metrics": null}]}'])
+def test_half_a_result_does_not_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    (tmp_path / "left.json").write_text(left)
+    stand_in(tmp_path, monkeypatch, f'cp {tmp_path}/left.json "${{last#*path=}}"')
+    assert "could not be read" in ask_guidellm("http://127.0.0.1:1", "m", tmp_path).problem
+
+
 def test_its_failure_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, monkeypatch, "exit 3")
 

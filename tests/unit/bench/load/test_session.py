@@ -27,4 +27,8 @@ def test_what_was_measured_before_a_failure_is_reported(
 
     document = json.loads((tmp_path / "report.json").read_text())
     assert [one["name"] for one in document["scenarios"]] == ["all_cached"]
-    assert (tmp_path / "report.html").exists()
+    assert document["failed"] == "no_cache: gone"
+    html = (tmp_path / "report.html").read_text()
+    assert "Incomplete: no_cache: gone" in html
+    assert "against http://127.0.0.1:1, whose machine and version are not known here" in html
+    assert "shares its processors" not in html
