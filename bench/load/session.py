@@ -29,6 +29,8 @@ from bench.load.warming import embedder_loaded
 from bench.model import model_directory
 from bench.server import serve
 
+_REASON = 300  # characters; a script's last words
+
 
 def measure_and_report(folder: Path) -> None:
     """What was measured before something failed is reported all the same.
@@ -40,7 +42,7 @@ def measure_and_report(folder: Path) -> None:
     try:
         measure(session, session.url or None)
     except BaseException as error:
-        session.failed = str(error) or type(error).__name__
+        session.failed = (str(error).strip() or type(error).__name__).splitlines()[-1][:_REASON]
         raise
     finally:
         session.minutes = (time.monotonic() - started) / 60
