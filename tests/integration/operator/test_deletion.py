@@ -38,8 +38,6 @@ def test_a_namespace_goes_at_once(plane, ferry, service, running):
     path = f"/api/v1/namespaces/{chat.namespace}"
     plane.api.delete(path)
     wait_for("the namespace to go", lambda: plane.api.find(path) is None, 60)
-    if running:  # what is not allowed there any more is not asked for again and again
-        assert ferry.metric("ferry_operator_reconcile_errors_total") == 0
 
 
 def test_what_cannot_be_served_is_deleted_all_the_same(ferry, service):
