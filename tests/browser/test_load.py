@@ -20,14 +20,19 @@ def fill(page: Dashboard, **fields: str) -> None:
         page.page.locator(".load-form").get_by_label(label.replace("_", " ")).fill(value)
 
 
+def complete(page: Dashboard, traffic: str, **fields: str) -> None:
+    """Run a test to its end."""
+    page.page.get_by_label("Traffic").select_option(traffic)
+    fill(page, **fields)
+    page.page.get_by_role("button", name="Start").click()
+    page.region("Result").get_by_text("Complete").wait_for()
+
+
 def test_it_runs_to_its_end_and_reports_what_the_server_counted(serve: Serve, open_page: OpenPage) -> None:
     served = serve()
     served.stack.backend.controls.step_seconds = 0.002
     page = open_page(served.url, "load")
-    page.page.get_by_label("Traffic").select_option("cached")
-    fill(page, Requests="40", At_a_time="16", Tokens_each="4", Seed="5")
-    page.page.get_by_role("button", name="Start").click()
-    page.region("Result").get_by_text("Complete").wait_for()
+    complete(page, "cached", Requests="40", At_a_time="16", Tokens_each="4", Seed="5")
     assert page.parts("Result") == {"Exact hit": 40}
     with httpx.Client(base_url=served.url) as client:
         answers = client.get("/dashboard/data").json()["totals"]["answers"]
@@ -41,10 +46,7 @@ def test_what_was_refused_is_no_answer(serve: Serve, open_page: OpenPage) -> Non
     served = serve(hot=HotConfig(queue=QueueConfig(max_requests=2)))
     served.stack.backend.controls.step_seconds = 0.05
     page = open_page(served.url, "load")
-    page.page.get_by_label("Traffic").select_option("unique")
-    fill(page, Requests="60", At_a_time="60", Tokens_each="8", Seed="5")
-    page.page.get_by_role("button", name="Start").click()
-    page.region("Result").get_by_text("Complete").wait_for()
+    complete(page, "unique", Requests="60", At_a_time="60", Tokens_each="8", Seed="5")
     parts = page.parts("Result")
     answered = parts.pop("Not cacheable", 0) + parts.pop("Generated", 0)
     refused = sum(parts.values())

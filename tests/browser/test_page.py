@@ -73,15 +73,9 @@ def test_a_quarter_of_an_hours_answers_leave_memory_flat(serve: Serve, open_page
     page.go()
     page.region("Answers by tier").wait_for()
     session = page.page.context.new_cdp_session(page.page)
-
-    def answers(count: int) -> None:
-        for _ in range(count):
-            with page.page.expect_response("**/dashboard/data"):
-                page.page.clock.run_for(2_000)
-
-    answers(100)  # the windows on the page are full by then
+    page.answers(100)  # the windows on the page are full by then
     before = page_memory(session)
-    answers(int(os.environ.get("FERRY_SOAK_ANSWERS", "400")))
+    page.answers(int(os.environ.get("FERRY_SOAK_ANSWERS", "400")))
     after = page_memory(session)
     assert after.objects < before.objects + MB
     assert after.total < before.total + 4 * MB

@@ -71,21 +71,16 @@ def test_a_replica_is_left_when_it_is_gone_and_not_before(
     page.go()
     page.region("Answers by tier").wait_for()
 
-    def answers(count: int) -> None:
-        for _ in range(count):
-            with page.page.expect_response("**/dashboard/data"):
-                page.page.clock.run_for(2_000)
-
-    answers(40)
+    page.answers(40)
     shown = page.parts("Answers by tier")["Generated"]
     assert not page.page.locator(".notices p").count()
     targets.remove(targets[{3: 0, 5: 1}[shown]])
-    answers(10)
+    page.answers(10)
     assert page.parts("Answers by tier")["Generated"] == shown
-    answers(20)
+    page.answers(20)
     assert page.parts("Answers by tier")["Generated"] == {3: 5, 5: 3}[shown]
     assert "was missing from the last 17 answers" in plain(page.page.locator(".notices").inner_text())
-    answers(40)
+    page.answers(40)
     assert not page.page.locator(".notices p").count()
 
 
