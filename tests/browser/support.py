@@ -66,16 +66,13 @@ class Dashboard:
         button = region.get_by_role("button", name="Table")
         if button.get_attribute("aria-pressed") == "false":
             button.click()
-        return [
-            [plain(cell) for cell in row.get_by_role("cell").all_inner_texts()]
-            for row in region.locator("tbody tr").all()
-        ]
+        return cells(region.locator("tbody tr"))
 
     def parts(self, title: str) -> dict[str, int]:
         """The list below a bar of parts: names and their numbers."""
         found = {}
-        for line in self.region(title).locator(".segments li").all():
-            name, value, *_ = [plain(text) for text in line.inner_text().splitlines() if text.strip()]
+        for line in self.region(title).locator(".segments li").all_inner_texts():
+            name, value, *_ = [plain(text) for text in line.splitlines() if text.strip()]
             found[name] = int(re.sub(r"\D", "", value))
         return found
 
@@ -98,6 +95,15 @@ class Dashboard:
         self.page.get_by_role("button", name="Send").click()
         self.until(lambda: bool(sent.count()) and sent.first.inner_text() != newest)
         return sent.first
+
+
+def cells(rows: Any) -> list[list[str]]:
+    """The texts of table rows, all at one moment: read row by row, a table that gains a line at its top
+    meanwhile shows one of them twice."""
+    texts = rows.evaluate_all(
+        "rows => rows.map(row => [...row.querySelectorAll('td')].map(cell => cell.innerText))"
+    )
+    return [[plain(text) for text in row] for row in texts]
 
 
 def plain(text: str) -> str:

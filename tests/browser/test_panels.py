@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import httpx
 import pytest
-from tests.browser.support import Dashboard, ask, indexed, plain, samples, shown, totals
+from tests.browser.support import Dashboard, ask, cells, indexed, plain, samples, shown, totals
 from tests.integration.runtime.http.support import Served
 
 from ferry_runtime.engine.fake import FakeBackend
@@ -86,11 +86,7 @@ def test_charts_over_time_add_up_to_the_traffic(served: Served, open_page: OpenP
 
     # Exact, similar, shared, generated, not cacheable, refused, failed; a bucket shows when it is whole.
     expected = [3, 1, 0, 3, 1, 0, 1]
-    for _ in range(20):
-        if sums() == expected:
-            break
-        page.page.wait_for_timeout(500)
-    assert sums() == expected
+    page.until(lambda: sums() == expected)
     with httpx.Client(base_url=served.url) as client:
         generated = samples(client)["ferry_generation_tokens_total/anonymous"]
     assert sum(float(row[1]) for row in page.table("Generated tokens")) * 2 == pytest.approx(generated, abs=1)
@@ -100,7 +96,7 @@ def test_the_feed_is_newest_first_with_outcome_and_tokens(served: Served, open_p
     page = open_page(served.url, "requests")
     rows = page.region("Recent requests").first.locator("tbody tr")
     rows.first.wait_for()
-    texts = [[plain(cell) for cell in row.get_by_role("cell").all_inner_texts()] for row in rows.all()]
+    texts = cells(rows)
     assert len(texts) == 9
     assert [row[2] for row in texts][:3] == ["request failed", "Not cacheable", "Generated"]
     assert texts[-1][1] == "How do I reset my password?"
