@@ -8,8 +8,10 @@ import argparse
 import itertools
 import json
 import pathlib
+import socket
 import threading
 import time
+import urllib.parse
 
 import httpx
 
@@ -20,6 +22,19 @@ PRINTING = threading.Lock()
 def report(**outcome):
     with PRINTING:
         print(json.dumps(outcome), flush=True)
+
+
+def reachable(url, seconds=10):
+    """Wait until this node takes connections for the address: its kube-proxy learns of an endpoint up to a
+    second after the API server has it. Whatever is wrong after ``seconds`` shows in the record."""
+    parts = urllib.parse.urlsplit(url)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            socket.create_connection((parts.hostname, parts.port or 80), timeout=seconds).close()
+            return
+        except OSError:
+            time.sleep(0.1)
 
 
 def body(options, number, stream):
@@ -78,6 +93,7 @@ def main():
     parser.add_argument("--prompt", default="", help="always the same; otherwise no two are alike")
     parser.add_argument("--key", default="")
     options = parser.parse_args()
+    reachable(options.url)
     options.end = time.monotonic() + options.seconds
     options.salt = time.time_ns()
     kinds = ["kept", "new", "stream"] * options.clients

@@ -19,14 +19,19 @@ def _begin(place):
     wait_for("Redis", lambda: place.condition("cached", "CacheReady").get("status") == "True")
 
 
-def _signal(pod, name, state):
-    """Send a signal to the pod's redis-server, found on its node by the pod's uid; fails without effect."""
+def _stop(pod):
+    """Stop the pod's redis-server, found on its node by the pod's uid; fails if that has no effect."""
     uid = pod["metadata"]["uid"]
     script = (
-        f"for p in $(pgrep redis-server); do grep -q {uid} /proc/$p/cgroup && kill -{name} $p && sleep 0.2 "
-        f"&& grep -q '^State:.[{state}]' /proc/$p/status && exit 0; done; exit 1"
+        f"for p in $(pgrep redis-server); do grep -q {uid} /proc/$p/cgroup && kill -STOP $p && sleep 0.2 "
+        "&& grep -q '^State:.T' /proc/$p/status && exit 0; done; exit 1"
     )
     subprocess.run(["docker", "exec", pod["spec"]["nodeName"], "bash", "-c", script], check=True, timeout=30)
+
+
+def _restarts(place):
+    (pod,) = place.pods("cached", "redis")
+    return pod["status"]["containerStatuses"][0]["restartCount"]
 
 
 def test_redis_is_killed(place):
@@ -44,13 +49,17 @@ def test_redis_hangs(place):
     _begin(place)
     with place.traffic("cached") as traffic:
         (pod,) = place.pods("cached", "redis")
-        _signal(pod, "STOP", "T")
-        try:
-            traffic.more(60)
-        finally:
-            _signal(pod, "CONT", "SR")
+        _stop(pod)
+        traffic.more(60)
+        wait_for("a word of it", lambda: place.condition("cached", "CacheReady").get("status") == "False")
+        # The liveness probe gives it a minute, the kubelet half of one to end by itself.
+        wait_for("a restart", lambda: _restarts(place) == 1, seconds=180)
+        wait_for("Redis again", lambda: place.condition("cached", "CacheReady").get("status") == "True")
         traffic.more(9)
     expect_no_failure(traffic.record)
+    assert place.pod_names("cached", "redis") == {pod["metadata"]["name"]}
+    place.chat("cached", "Is this remembered?")
+    wait_for("a hit", lambda: place.chat("cached", "Is this remembered?").cache == "exact")
 
 
 def test_the_password_is_rotated(place):

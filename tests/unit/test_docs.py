@@ -11,7 +11,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 def test_every_guarantee_of_the_operator_names_tests_that_exist():
     there = {
         name
-        for path in (_ROOT / "tests").rglob("test_*.py")
+        for folder in ("tests", "e2e")
+        for path in (_ROOT / folder).rglob("test_*.py")
         for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
     }
     rows = [line for line in (_ROOT / "docs" / "operator.md").read_text().splitlines() if line[:2] == "| "]

@@ -100,14 +100,15 @@ def _container(managed: ManagedRedis, image: str) -> Manifest:
         f"exec redis-server --port {_PORT} --protected-mode no --requirepass {_READ_PASSWORD} "
         f"--maxmemory {max_memory(managed)} --maxmemory-policy volatile-lfu --dir /data --save '{save}'"
     )
-    ping = f"REDISCLI_AUTH={_READ_PASSWORD} redis-cli -p {_PORT} ping | grep -q PONG"
     container: Manifest = {
         "name": Component.REDIS.value,
         "image": image,
         "command": ["sh", "-c", server],
         "ports": [{"name": "redis", "containerPort": _PORT, "protocol": "TCP"}],
-        "readinessProbe": {"exec": {"command": ["sh", "-c", ping]}, "periodSeconds": 5, "timeoutSeconds": 3},
-        "livenessProbe": {"tcpSocket": {"port": "redis"}, "periodSeconds": 10, "failureThreshold": 6},
+        "readinessProbe": {**_ping(seconds=2, answer="PONG"), "periodSeconds": 5},
+        # Any answer will do, also that it loads its data; the kernel takes connections for a process that
+        # hangs, so a connection is none.
+        "livenessProbe": {**_ping(seconds=4, answer="."), "periodSeconds": 10, "failureThreshold": 6},
         "securityContext": security.container(),
         "volumeMounts": [
             {"name": "password", "mountPath": _PASSWORD_FOLDER, "readOnly": True},
@@ -117,6 +118,15 @@ def _container(managed: ManagedRedis, image: str) -> Manifest:
     resources = managed.resources.model_dump(mode="json", by_alias=True, exclude_none=True)
     resources = {kind: value for kind, value in resources.items() if value}
     return {**container, "resources": resources} if resources else container
+
+
+def _ping(seconds: int, answer: str) -> Manifest:
+    """A probe whose answer matches the expression. The client's time ends inside the container: when the
+    kubelet's does, a container runtime ends the shell and waits for what the shell started, and a Redis
+    that hangs would never be told from one that answers."""
+    client = f"timeout {seconds} redis-cli -p {_PORT} ping"
+    command = ["sh", "-c", f"REDISCLI_AUTH={_READ_PASSWORD} {client} | grep -q {answer}"]
+    return {"exec": {"command": command}, "timeoutSeconds": seconds + 1}
 
 
 def _service(inputs: Inputs) -> Manifest:

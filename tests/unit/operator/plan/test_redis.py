@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.unit.operator.samples import plan
 
@@ -74,3 +76,12 @@ def test_a_new_release_of_the_operator_does_not_empty_the_cache():
     later = Defaults("example.com/ferry-runtime:2.0.0", "example.com/valkey:9.0")
     made = plan(defaults=later, redis_in_use=InUse("example.com/valkey:8.1", None))
     assert made.get(DEPLOYMENT, "chat-redis") == plan().get(DEPLOYMENT, "chat-redis")
+
+
+@pytest.mark.parametrize("probe", ["readinessProbe", "livenessProbe"])
+def test_a_probe_ends_by_itself_before_the_kubelet_gives_it_up(probe):
+    """Else a container runtime waits for the client of a Redis that hangs, and no probe ever fails."""
+    (container,) = plan().get(DEPLOYMENT, "chat-redis").manifest["spec"]["template"]["spec"]["containers"]
+    shell = container[probe]["exec"]["command"][-1]
+    (seconds,) = re.findall(r"timeout (\d+) redis-cli ", shell)
+    assert 0 < int(seconds) < container[probe]["timeoutSeconds"] < container[probe]["periodSeconds"]
