@@ -9,6 +9,7 @@ from e2e.harness.cluster import wait_for
 from e2e.harness.place import expect_no_failure
 
 HERE = Path(__file__).parent
+_SOON = 10.0  # seconds: a node's kube-proxy sends to the pod that goes for a moment after Ready
 
 
 def _health(place):
@@ -28,11 +29,11 @@ def test_each_of_the_four_fields_takes_effect(place):
     with place.traffic("tuned") as traffic:
         place.patch("tuned", {"model": {"source": "file:///opt/e2e/models/model-b"}})
         place.wait_ready("tuned")
-        assert place.chat("tuned", "Which model?").text.startswith("model-b ")
+        wait_for("the model", lambda: place.chat("tuned", "Which model?").text.startswith("model-b "), _SOON)
 
         place.patch("tuned", {"batching": {"maxBatchSize": 2}})
         place.wait_ready("tuned")
-        assert _health(place)["engine"]["slots"] == 2
+        wait_for("the batch size", lambda: _health(place)["engine"]["slots"] == 2, _SOON)
 
         place.patch("tuned", {"batching": {"maxWait": "80ms"}})
         place.wait_ready("tuned")
