@@ -14,21 +14,13 @@ from e2e.harness.place import expect_no_failure
 HERE = Path(__file__).parent
 
 
-def _first_answer(place):
-    """As a client has it who asks again while a node's kube-proxy has not heard of the pod, for a moment
-    after Ready."""
-    return wait_for(
-        "the first answer", lambda: place.chat("smollm2", "What is the capital of France?"), seconds=10
-    )
-
-
 @pytest.mark.smoke
 def test_install_answer_update_delete(place):
     began = time.monotonic()
     place.apply(HERE / "service.yaml")
     place.wait_ready("smollm2")
     place.note("apply to Ready", time.monotonic() - began)
-    answer = _first_answer(place)
+    answer = place.first_answer("smollm2", "What is the capital of France?")
     place.note("to the first answer", time.monotonic() - began)
     assert answer.status == 200
     assert answer.text.startswith("model-a smollm2-runtime-")
@@ -62,7 +54,7 @@ def test_real_model_with_and_without_weights_on_the_volume(place):
         place.apply(HERE / "real.yaml", IMAGE=image, NODE=node)
         place.wait_ready("smollm2", 400)
         place.note(f"{what}: apply to Ready", time.monotonic() - began)
-        answer = _first_answer(place)
+        answer = place.first_answer("smollm2", "What is the capital of France?")
         place.note("to the first answer", time.monotonic() - began)
         assert "Paris" in answer.text
         place.kubectl("delete", "infsvc", "smollm2", "--timeout=60s")

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 from e2e.harness.cluster import wait_for
-from e2e.harness.place import expect_no_failure
+from e2e.harness.place import SETTLED_SECONDS, expect_no_failure
 
 HERE = Path(__file__).parent
-_SOON = 10.0  # seconds: a node's kube-proxy sends to the pod that goes for a moment after Ready
 
 
 def _health(place):
@@ -29,11 +28,15 @@ def test_each_of_the_four_fields_takes_effect(place):
     with place.traffic("tuned") as traffic:
         place.patch("tuned", {"model": {"source": "file:///opt/e2e/models/model-b"}})
         place.wait_ready("tuned")
-        wait_for("the model", lambda: place.chat("tuned", "Which model?").text.startswith("model-b "), _SOON)
+        wait_for(
+            "the model",
+            lambda: place.chat("tuned", "Which model?").text.startswith("model-b "),
+            SETTLED_SECONDS,
+        )
 
         place.patch("tuned", {"batching": {"maxBatchSize": 2}})
         place.wait_ready("tuned")
-        wait_for("the batch size", lambda: _health(place)["engine"]["slots"] == 2, _SOON)
+        wait_for("the batch size", lambda: _health(place)["engine"]["slots"] == 2, SETTLED_SECONDS)
 
         place.patch("tuned", {"batching": {"maxWait": "80ms"}})
         place.wait_ready("tuned")

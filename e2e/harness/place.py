@@ -20,6 +20,8 @@ _COMPONENT = "serving.ferry.dev/component"
 _SERVICE = "serving.ferry.dev/inferenceservice"
 _RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
 _READY_SECONDS = 180.0
+SETTLED_SECONDS = 10.0
+"""After Ready a node's kube-proxy may for a moment not know the new pod, or still know the old one."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,15 @@ class Place:
     def wait_ready(self, name: str, seconds: float = _READY_SECONDS) -> float:
         """Until the current generation serves; returns the seconds that it took."""
         began = time.monotonic()
-        wait_for(
-            f"{name} to be ready", lambda: self.condition(name, "Ready").get("status") == "True", seconds
-        )
+        self.wait_condition(name, "Ready", "True", seconds)
         return time.monotonic() - began
+
+    def wait_condition(self, name: str, kind: str, status: str, seconds: float = 120) -> None:
+        wait_for(
+            f"{kind} of {name} to be {status}",
+            lambda: self.condition(name, kind).get("status") == status,
+            seconds,
+        )
 
     def wait_trouble(self, name: str, *reasons: str, seconds: float = 120) -> str:
         """Until Ready is False for one of the reasons; returns the message."""
@@ -152,6 +159,10 @@ class Place:
             "temperature": 0,
         }
         return self.ask(url or self.url(name), "/v1/chat/completions", body, **headers)
+
+    def first_answer(self, name: str, question: str) -> Answer:
+        """As a client has it who asks again while its node has not heard of the pod."""
+        return wait_for(f"{name} to answer", lambda: self.chat(name, question), SETTLED_SECONDS)
 
     def note(self, what: str, seconds: float) -> None:
         self.table.note(self.scenario, what, seconds)

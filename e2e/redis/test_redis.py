@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 def _begin(place):
     place.apply(HERE / "service.yaml")
     place.wait_ready("cached")
-    wait_for("Redis", lambda: place.condition("cached", "CacheReady").get("status") == "True")
+    place.wait_condition("cached", "CacheReady", "True")
 
 
 def _stop(pod):
@@ -34,13 +34,18 @@ def _restarts(place):
     return pod["status"]["containerStatuses"][0]["restartCount"]
 
 
+def _expect_hits(place, name):
+    place.chat(name, "Is this remembered?")
+    wait_for("a hit", lambda: place.chat(name, "Is this remembered?").cache == "exact")
+
+
 def test_redis_is_killed(place):
     _begin(place)
     with place.traffic("cached") as traffic:
         (pod,) = place.pods("cached", "redis")
         place.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
         traffic.more(30)
-        wait_for("Redis again", lambda: place.condition("cached", "CacheReady").get("status") == "True")
+        place.wait_condition("cached", "CacheReady", "True")
         traffic.more(9)
     expect_no_failure(traffic.record)
 
@@ -51,15 +56,14 @@ def test_redis_hangs(place):
         (pod,) = place.pods("cached", "redis")
         _stop(pod)
         traffic.more(60)
-        wait_for("a word of it", lambda: place.condition("cached", "CacheReady").get("status") == "False")
+        place.wait_condition("cached", "CacheReady", "False")
         # The liveness probe gives it a minute, the kubelet half of one to end by itself.
         wait_for("a restart", lambda: _restarts(place) == 1, seconds=180)
-        wait_for("Redis again", lambda: place.condition("cached", "CacheReady").get("status") == "True")
+        place.wait_condition("cached", "CacheReady", "True")
         traffic.more(9)
     expect_no_failure(traffic.record)
     assert place.pod_names("cached", "redis") == {pod["metadata"]["name"]}
-    place.chat("cached", "Is this remembered?")
-    wait_for("a hit", lambda: place.chat("cached", "Is this remembered?").cache == "exact")
+    _expect_hits(place, "cached")
 
 
 def test_the_password_is_rotated(place):
@@ -71,12 +75,11 @@ def test_the_password_is_rotated(place):
         place.kubectl("patch", "secret", "cached-redis", "--patch", patch)
         wait_for("a new Redis", lambda: not before & place.pod_names("cached", "redis"))
         place.wait_ready("cached")
-        wait_for("Redis", lambda: place.condition("cached", "CacheReady").get("status") == "True")
+        place.wait_condition("cached", "CacheReady", "True")
         traffic.more(20)
     expect_no_failure(traffic.record)
     assert place.pod_names("cached") == runtime
-    place.chat("cached", "Is this remembered?")
-    wait_for("a hit", lambda: place.chat("cached", "Is this remembered?").cache == "exact")
+    _expect_hits(place, "cached")
 
 
 def test_an_external_redis(place):
@@ -84,8 +87,7 @@ def test_an_external_redis(place):
     place.kubectl("rollout", "status", "deployment/store", "--timeout=60s")
     place.apply(HERE / "external-service.yaml")
     place.wait_ready("outside")
-    place.chat("outside", "Is this remembered?")
-    wait_for("a hit", lambda: place.chat("outside", "Is this remembered?").cache == "exact")
+    _expect_hits(place, "outside")
     assert place.pods("outside", "redis") == []
     said = place.kubectl("exec", "deployment/store", "--", "redis-cli", "-a", "p@ss/w:rd", "dbsize")
     assert int(said.split()[-1]) > 0

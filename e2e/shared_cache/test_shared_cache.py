@@ -24,7 +24,7 @@ def other_place(place):
 def test_two_replicas_share_the_cache(place):
     place.apply(HERE / "service.yaml")
     place.wait_ready("twins")
-    wait_for("Redis", lambda: place.condition("twins", "CacheReady").get("status") == "True")
+    place.wait_condition("twins", "CacheReady", "True")
     first, second = (f"http://{pod['status']['podIP']}:8000" for pod in place.pods("twins"))
     asked = place.chat("twins", _QUESTION, url=first)
     assert asked.cache == "miss"

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.harness.cluster import wait_for
 
 HERE = Path(__file__).parent
 
@@ -36,8 +35,7 @@ def test_the_only_gpu_is_handed_on(place, device):
     place.note("update", place.wait_ready("devices"))
     (after,) = place.pods("devices")
     assert after["metadata"]["name"] != before["metadata"]["name"]
-    # A node's kube-proxy may learn of the new pod a moment later.
-    wait_for("an answer", lambda: place.chat("devices", "Are you there?").status == 200, seconds=10)
+    assert place.first_answer("devices", "Are you there?").status == 200
 
 
 def test_a_second_service_is_told_why_it_waits(place, device):

@@ -68,12 +68,12 @@ def test_it_can_be_stopped_and_then_nothing_runs_on(serve: Serve, open_page: Ope
     page.page.get_by_role("button", name="Stop").click()
     page.region("Result").get_by_text("Stopped.", exact=True).wait_for()
     with httpx.Client(base_url=served.url) as client:
-        for _ in range(100):
+
+        def idle() -> bool:
             live = client.get("/dashboard/data").json()["live"]
-            if live["running"] == live["waiting"] == 0:
-                break
-            page.page.wait_for_timeout(50)
-        assert live["running"] == live["waiting"] == 0
+            return bool(live["running"] == live["waiting"] == 0)
+
+        page.until(idle, seconds=5)
     assert backend.cancelled
     page.page.get_by_role("button", name="Start").wait_for()
 
